@@ -1,0 +1,33 @@
+/**
+ * Time, as everything below the modes sees it. `mux`, `messenger` and the in-memory transport never read a clock of
+ * their own, so that a test can run hours of protocol in a millisecond, the same way each time.
+ */
+
+import { setImmediate } from "node:timers";
+
+/** Names one pending timer; meaningful only to the clock that made it. */
+export type TimerHandle = unknown;
+
+/** A monotonic clock with timers. */
+export interface Clock {
+  /** Milliseconds since an arbitrary start; never goes back. */
+  now(): number;
+  /** Calls `callback` once, `ms` milliseconds from now or a little later. */
+  setTimer(callback: () => void, ms: number): TimerHandle;
+  /** Forgets a pending timer. A handle that has fired is ignored. */
+  clearTimer(handle: TimerHandle): void;
+  /** Calls `callback` once, after the I/O events that are ready now have been handled. Not cancellable. */
+  defer(callback: () => void): void;
+}
+
+/** The process's own clock. Timers do not keep the process alive: whatever must stay up holds a listener. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  setTimer: (callback, ms) => {
+    const id = setTimeout(callback, ms);
+    Deno.unrefTimer(id);
+    return id;
+  },
+  clearTimer: (handle) => clearTimeout(handle as number),
+  defer: (callback) => void setImmediate(callback),
+};
