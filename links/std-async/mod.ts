@@ -1,0 +1,3 @@
+export * from "./deadline.ts";
+export * from "./delay.ts";
+export * from "./retry.ts";

@@ -1,0 +1,2 @@
+export * from "./decode.ts";
+export * from "./encode.ts";
