@@ -1,41 +1,43 @@
 /**
- * Deadlines of one node on one timer: unattached anchors, accept windows, watchdogs, heartbeats.
+ * Deadlines of one node on one timer: unattached anchors, accept windows, watchdogs, heartbeats, lingers.
  *
  * A *lane* holds deadlines of one duration. Time never goes back, so each new deadline of a lane is its latest and the
  * lane is a plain queue: arming, cancelling and re-arming are constant work, and what is cancelled is gone at once.
- * There are as many lanes as durations a node is configured with; lanes are never made per stream or per peer.
+ * Streams share lanes; only a lane that holds something is known here, so a lane can be dropped like any object.
  */
 import type { Clock, TimerHandle } from "../clock.ts";
-
-/** One deadline. Owners keep it to cancel or re-arm it; its fields belong to this file. */
-export interface DeadlineEntry<T> {
-  prev: DeadlineEntry<T> | null;
-  next: DeadlineEntry<T> | null;
-  /** When it is due, by the node's clock. */
-  at: number;
-  readonly owner: T;
-  /** The lane that holds it; null when it is not pending. */
-  lane: DeadlineLane<T> | null;
-}
 
 /** The part of a lane that {@linkcode Deadlines} needs, whatever the owners are. */
 interface AnyLane {
   readonly headAt: number;
-  fireHead(): void;
+  fireDue(now: number): void;
   clear(): void;
+}
+
+/** What a lane tells {@linkcode Deadlines}. */
+interface LaneEvents {
+  now(): number;
+  armed(lane: AnyLane, at: number): void;
+  disarmed(lane: AnyLane): void;
 }
 
 /** All deadlines of one node. */
 export class Deadlines {
   readonly #clock: Clock;
-  readonly #lanes: AnyLane[] = [];
+  readonly #events: LaneEvents;
+  readonly #active = new Set<AnyLane>();
   #live = 0;
-  #timer: TimerHandle = null;
+  #timer: TimerHandle | null = null;
   #timerAt = Infinity;
   #firing = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+    this.#events = {
+      now: () => clock.now(),
+      armed: (lane, at) => this.#armed(lane, at),
+      disarmed: (lane) => this.#disarmed(lane),
+    };
   }
 
   /** Pending deadlines over all lanes. */
@@ -48,46 +50,45 @@ export class Deadlines {
     return this.#timer === null ? 0 : 1;
   }
 
-  /** A new lane whose deadlines fall due `durationMs` (over 0) after they are armed. `onDue` gets the owner. */
+  /**
+   * A new lane whose deadlines fall due `durationMs` (over 0) after they are armed; `onDue` gets the owner. Throws
+   * `RangeError`.
+   */
   lane<T>(durationMs: number, onDue: (owner: T) => void): DeadlineLane<T> {
-    if (!(durationMs > 0)) {
-      throw new RangeError(`Cannot make a deadline lane of "${durationMs}" ms: it must be over 0`);
+    if (!(durationMs > 0 && durationMs < Infinity)) {
+      throw new RangeError(`Cannot make a deadline lane of "${durationMs}" ms: it must be finite and over 0`);
     }
-    const lane = new DeadlineLane<T>(
-      durationMs,
-      onDue,
-      this.#clock,
-      (change, at) => this.#changed(change, at),
-    );
-    this.#lanes.push(lane);
-    return lane;
+    return new DeadlineLane<T>(durationMs, onDue, this.#events);
   }
 
   /** Forgets every deadline, without calling anyone, and the timer. */
   close(): void {
-    for (const lane of this.#lanes) lane.clear();
+    for (const lane of this.#active) lane.clear();
   }
 
-  /** A lane has one entry more (`at` says when it is due) or one less. */
-  #changed(change: 1 | -1 | 0, at: number): void {
-    this.#live += change;
-    if (this.#firing) return;
-    if (change < 0) {
-      // A timer that is too early is left alone: it looks, finds nothing due, and is set again.
-      if (this.#live === 0) this.#disarm();
-    } else if (at < this.#timerAt) {
-      this.#disarm();
-      this.#arm(at);
-    }
+  #armed(lane: AnyLane, at: number): void {
+    this.#active.add(lane);
+    this.#live++;
+    if (this.#firing || at >= this.#timerAt) return;
+    this.#clearTimer();
+    this.#setTimer(at);
   }
 
-  #arm(at: number): void {
+  #disarmed(lane: AnyLane): void {
+    this.#live--;
+    if (lane.headAt === Infinity) this.#active.delete(lane);
+    // A timer that has become too early is left alone: it looks, finds nothing due, and is set again. That costs less
+    // than moving it with every stream that ends. An idle node holds none.
+    if (this.#live === 0) this.#clearTimer();
+  }
+
+  #setTimer(at: number): void {
     this.#timerAt = at;
     // At least 1 ms: a timer that fires a little early must not spin.
     this.#timer = this.#clock.setTimer(this.#fire, Math.max(1, Math.ceil(at - this.#clock.now())));
   }
 
-  #disarm(): void {
+  #clearTimer(): void {
     if (this.#timer === null) return;
     this.#clock.clearTimer(this.#timer);
     this.#timer = null;
@@ -100,22 +101,43 @@ export class Deadlines {
     this.#firing = true;
     try {
       const now = this.#clock.now();
-      for (let lane = this.#earliest(); lane !== null && lane.headAt <= now; lane = this.#earliest()) {
-        lane.fireHead();
-      }
+      for (const lane of this.#active) lane.fireDue(now);
     } finally {
       this.#firing = false;
-      const next = this.#earliest();
-      if (next !== null) this.#arm(next.headAt);
+      let next = Infinity;
+      for (const lane of this.#active) next = Math.min(next, lane.headAt);
+      if (next < Infinity) this.#setTimer(next);
     }
   };
+}
 
-  #earliest(): AnyLane | null {
-    let earliest: AnyLane | null = null;
-    for (const lane of this.#lanes) {
-      if (lane.headAt < (earliest === null ? Infinity : earliest.headAt)) earliest = lane;
-    }
-    return earliest;
+/** One deadline of one owner, pending or not. Made by {@linkcode DeadlineLane.entry}. */
+export class DeadlineEntry<T> {
+  readonly owner: T;
+  readonly lane: DeadlineLane<T>;
+  /** When it is due, by the node's clock; -1 when it is not pending. Written, as are the links, by the lane alone. */
+  at = -1;
+  prev: DeadlineEntry<T> | null = null;
+  next: DeadlineEntry<T> | null = null;
+
+  constructor(lane: DeadlineLane<T>, owner: T) {
+    this.lane = lane;
+    this.owner = owner;
+  }
+
+  /** Whether it will fall due. */
+  get pending(): boolean {
+    return this.at >= 0;
+  }
+
+  /** Starts it, or starts it anew: it is due the lane's duration from now. Allowed from inside `onDue`. */
+  arm(): void {
+    this.lane.arm(this);
+  }
+
+  /** Stops it; nothing happens when it is not pending. */
+  cancel(): void {
+    this.lane.cancel(this);
   }
 }
 
@@ -123,21 +145,14 @@ export class Deadlines {
 export class DeadlineLane<T> implements AnyLane {
   readonly durationMs: number;
   readonly #onDue: (owner: T) => void;
-  readonly #clock: Clock;
-  readonly #changed: (change: 1 | -1 | 0, at: number) => void;
+  readonly #events: LaneEvents;
   #head: DeadlineEntry<T> | null = null;
   #tail: DeadlineEntry<T> | null = null;
 
-  constructor(
-    durationMs: number,
-    onDue: (owner: T) => void,
-    clock: Clock,
-    changed: (change: 1 | -1 | 0, at: number) => void,
-  ) {
+  constructor(durationMs: number, onDue: (owner: T) => void, events: LaneEvents) {
     this.durationMs = durationMs;
     this.#onDue = onDue;
-    this.#clock = clock;
-    this.#changed = changed;
+    this.#events = events;
   }
 
   /** When the first deadline is due; `Infinity` when there is none. */
@@ -145,55 +160,45 @@ export class DeadlineLane<T> implements AnyLane {
     return this.#head === null ? Infinity : this.#head.at;
   }
 
-  /** A new deadline, `durationMs` from now. */
-  arm(owner: T): DeadlineEntry<T> {
-    const entry: DeadlineEntry<T> = { prev: null, next: null, at: 0, owner, lane: null };
-    this.#append(entry);
-    return entry;
+  /** A deadline for `owner`, not armed yet. */
+  entry(owner: T): DeadlineEntry<T> {
+    return new DeadlineEntry(this, owner);
   }
 
-  /** Starts an entry of this lane anew, pending or not (an owner may re-arm from inside `onDue`). */
-  rearm(entry: DeadlineEntry<T>): void {
-    if (entry.lane !== null) entry.lane.cancel(entry);
-    this.#append(entry);
-  }
-
-  /** Forgets a deadline. One that is not pending here is ignored. */
-  cancel(entry: DeadlineEntry<T>): void {
-    if (entry.lane !== this) return;
-    this.#unlink(entry);
-    this.#changed(-1, entry.at);
-  }
-
-  /** Takes the first entry out and tells its owner. Called by {@linkcode Deadlines} when it is due. */
-  fireHead(): void {
-    const entry = this.#head;
-    if (entry === null) return;
-    this.cancel(entry);
-    this.#onDue(entry.owner);
-  }
-
-  /** Forgets every deadline of this lane. */
-  clear(): void {
-    while (this.#head !== null) this.cancel(this.#head);
-  }
-
-  #append(entry: DeadlineEntry<T>): void {
-    entry.at = this.#clock.now() + this.durationMs;
-    entry.lane = this;
+  /** Arms an entry of this lane; a pending one moves to the end of the queue. */
+  arm(entry: DeadlineEntry<T>): void {
+    if (entry.pending) this.cancel(entry);
+    const at = this.#events.now() + this.durationMs;
+    entry.at = at;
     entry.prev = this.#tail;
     if (this.#tail === null) this.#head = entry;
     else this.#tail.next = entry;
     this.#tail = entry;
-    this.#changed(1, entry.at);
+    this.#events.armed(this, at);
   }
 
-  #unlink(entry: DeadlineEntry<T>): void {
+  /** Forgets a pending entry of this lane. */
+  cancel(entry: DeadlineEntry<T>): void {
+    if (!entry.pending) return;
     if (entry.prev === null) this.#head = entry.next;
     else entry.prev.next = entry.next;
     if (entry.next === null) this.#tail = entry.prev;
     else entry.next.prev = entry.prev;
     entry.prev = entry.next = null;
-    entry.lane = null;
+    entry.at = -1;
+    this.#events.disarmed(this);
+  }
+
+  /** Takes out every entry that is due at `now` and tells its owner. */
+  fireDue(now: number): void {
+    for (let entry = this.#head; entry !== null && entry.at <= now; entry = this.#head) {
+      this.cancel(entry);
+      this.#onDue(entry.owner);
+    }
+  }
+
+  /** Forgets every deadline of this lane. */
+  clear(): void {
+    while (this.#head !== null) this.cancel(this.#head);
   }
 }

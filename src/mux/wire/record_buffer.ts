@@ -70,6 +70,11 @@ export class RecordBuffer {
     this.#count = 0;
   }
 
+  /** Grows the storage, if need be, so that `more` further bytes fit. */
+  reserve(more: number): void {
+    if (this.#length + more > this.#bytes.length) this.#grow(this.#length + more);
+  }
+
   /** Data: the stream frame `src[start, end)`, copied. */
   appendData(slot: number, seq: number, src: Uint8Array, start: number, end: number): void {
     const n = end - start;
@@ -122,7 +127,7 @@ export class RecordBuffer {
   #record(type: RecordType, slot: number, seq: number, bodyBytes: number): number {
     const at = this.#length;
     const end = at + RECORD_HEADER_BYTES + bodyBytes;
-    if (end > this.#bytes.length) this.#grow(end);
+    this.reserve(end - at);
     const bytes = this.#bytes;
     bytes[at] = type;
     writeU32(bytes, at + 1, slot);
