@@ -111,34 +111,15 @@ export class Deadlines {
   };
 }
 
-/** One deadline of one owner, pending or not. Made by {@linkcode DeadlineLane.entry}. */
-export class DeadlineEntry<T> {
+/** One deadline. Its owner keeps it to cancel or re-arm it; the fields are written by the lane alone. */
+export interface DeadlineEntry<T> {
+  prev: DeadlineEntry<T> | null;
+  next: DeadlineEntry<T> | null;
+  /** When it is due, by the node's clock. */
+  at: number;
   readonly owner: T;
-  readonly lane: DeadlineLane<T>;
-  /** When it is due, by the node's clock; -1 when it is not pending. Written, as are the links, by the lane alone. */
-  at = -1;
-  prev: DeadlineEntry<T> | null = null;
-  next: DeadlineEntry<T> | null = null;
-
-  constructor(lane: DeadlineLane<T>, owner: T) {
-    this.lane = lane;
-    this.owner = owner;
-  }
-
-  /** Whether it will fall due. */
-  get pending(): boolean {
-    return this.at >= 0;
-  }
-
-  /** Starts it, or starts it anew: it is due the lane's duration from now. Allowed from inside `onDue`. */
-  arm(): void {
-    this.lane.arm(this);
-  }
-
-  /** Stops it; nothing happens when it is not pending. */
-  cancel(): void {
-    this.lane.cancel(this);
-  }
+  /** The lane that holds it; null when it is not pending. */
+  lane: DeadlineLane<T> | null;
 }
 
 /** Deadlines of one duration, in the order they were armed. Made by {@linkcode Deadlines.lane}. */
@@ -160,33 +141,39 @@ export class DeadlineLane<T> implements AnyLane {
     return this.#head === null ? Infinity : this.#head.at;
   }
 
-  /** A deadline for `owner`, not armed yet. */
-  entry(owner: T): DeadlineEntry<T> {
-    return new DeadlineEntry(this, owner);
+  /** A new deadline for `owner`, due the lane's duration from now. */
+  arm(owner: T): DeadlineEntry<T> {
+    const entry: DeadlineEntry<T> = { prev: null, next: null, at: 0, owner, lane: null };
+    this.#append(entry);
+    return entry;
   }
 
-  /** Arms an entry of this lane; a pending one moves to the end of the queue. */
-  arm(entry: DeadlineEntry<T>): void {
-    if (entry.pending) this.cancel(entry);
-    const at = this.#events.now() + this.durationMs;
-    entry.at = at;
-    entry.prev = this.#tail;
-    if (this.#tail === null) this.#head = entry;
-    else this.#tail.next = entry;
-    this.#tail = entry;
-    this.#events.armed(this, at);
+  /** Starts an entry anew, pending or not. Allowed from inside `onDue`. */
+  rearm(entry: DeadlineEntry<T>): void {
+    if (entry.lane !== null) entry.lane.cancel(entry);
+    this.#append(entry);
   }
 
-  /** Forgets a pending entry of this lane. */
+  /** Forgets a deadline. One that is not pending here is ignored. */
   cancel(entry: DeadlineEntry<T>): void {
-    if (!entry.pending) return;
+    if (entry.lane !== this) return;
     if (entry.prev === null) this.#head = entry.next;
     else entry.prev.next = entry.next;
     if (entry.next === null) this.#tail = entry.prev;
     else entry.next.prev = entry.prev;
     entry.prev = entry.next = null;
-    entry.at = -1;
+    entry.lane = null;
     this.#events.disarmed(this);
+  }
+
+  #append(entry: DeadlineEntry<T>): void {
+    entry.at = this.#events.now() + this.durationMs;
+    entry.lane = this;
+    entry.prev = this.#tail;
+    if (this.#tail === null) this.#head = entry;
+    else this.#tail.next = entry;
+    this.#tail = entry;
+    this.#events.armed(this, entry.at);
   }
 
   /** Takes out every entry that is due at `now` and tells its owner. */
