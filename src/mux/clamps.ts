@@ -5,8 +5,6 @@ import { BATCH_HEADER_BYTES, RECORD_HEADER_BYTES } from "./wire/batch.ts";
 export const MIN_BATCH_BYTES = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES;
 /** Larger frames are not joined into one write by the transport, so larger batches gain nothing. */
 export const COALESCING_THRESHOLD_BYTES = 65_536;
-/** Default cap, header included. */
-export const DEFAULT_MAX_BATCH_BYTES = 61_440;
 
 /**
  * The cap of one batch in bytes, header included: the least of the configured cap, the transport's eager budget and

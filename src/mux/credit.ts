@@ -7,12 +7,8 @@
  * Conserved for every slot: owner's `data` + data records on the way + `outstanding` + grants on the way = C.
  */
 
-/** Data records a sender may send before the first grant. */
-export const DEFAULT_INITIAL_CREDIT = 32;
 /** Bytes one slot may hold. */
 export const DEFAULT_SLOT_BYTE_BUDGET = 1_048_576;
-/** Bytes all slots of one peer may hold together. */
-export const DEFAULT_PEER_BYTE_BUDGET = 8_388_608;
 
 const U32_MAX = 0xffff_ffff;
 
