@@ -1,0 +1,353 @@
+/**
+ * The sending side of one lane: streams put records in, batches come out.
+ *
+ * There is no queue between a stream and its batch: `stage…` encodes straight into the batch that is open. A batch
+ * whose admission has to wait *parks* the batcher; records then fill the second batch, and what does not fit waits in
+ * its stream's own withheld queue, where only that stream's budget is at stake. Nothing here blocks or allocates per
+ * record.
+ */
+import type { InstanceId } from "../../transports/contract.ts";
+import type { TokenplaneError } from "../errors.ts";
+import { effectiveBatchCap } from "./clamps.ts";
+import type { Flushable, MuxContext } from "./context.ts";
+import type { DeadlineEntry } from "./deadlines.ts";
+import { EgressSlots } from "./egress_slots.ts";
+import type { EgressStream } from "./egress_stream.ts";
+import { FlushGate } from "./flush_gate.ts";
+import { OpenBatch } from "./open_batch.ts";
+import { recordsBucket } from "./stats.ts";
+import { BATCH_HEADER_BYTES, CloseReason, writeBatchHeader } from "./wire/batch.ts";
+import {
+  CLOSE_SLOT_BYTES,
+  encodedDataBytes,
+  encodedItemBytes,
+  HEARTBEAT_BYTES,
+  OPEN_SLOT_BYTES,
+  RecordBuffer,
+} from "./wire/record_buffer.ts";
+import type { ItemKind } from "./wire/stream_frame.ts";
+
+/** Where the batcher fetches what this side owes the peer about the peer's own slots. */
+export interface ReplySource {
+  /** Whether grants or rejections are due. */
+  readonly owed: boolean;
+  /** Appends them to the batch as far as they fit under `cap` bytes; the rest stays owed. */
+  appendReplies(batch: OpenBatch, cap: number): void;
+}
+
+/** What staging a record came to. */
+export const Staged = Object.freeze({
+  /** In the batch. */
+  yes: 0,
+  /** The lane is parked and the open batch is full: the stream keeps the record. */
+  noRoom: 1,
+  /** Sent alone; the stream is fenced until that has been admitted. */
+  fenced: 2,
+});
+/** One of {@linkcode Staged}. */
+export type Staged = (typeof Staged)[keyof typeof Staged];
+
+/** One lane's egress. */
+export class Batcher implements Flushable {
+  readonly peer: InstanceId;
+  readonly lane: number;
+  readonly slots = new EgressSlots();
+  flushQueued = false;
+  readonly #context: MuxContext;
+  readonly #gate: FlushGate;
+  #replies: ReplySource | null = null;
+  #epoch: bigint;
+  #seq = 0;
+  #open = new OpenBatch();
+  #idle: OpenBatch = new OpenBatch();
+  #parked = false;
+  #cap: number;
+  /** Streams that could pay for a withheld record and found no room. */
+  #congested: EgressStream[] = [];
+  readonly #onAdmission = (error: TokenplaneError | null): void => this.#admitted(error);
+  #linger: DeadlineEntry<Flushable> | null = null;
+
+  constructor(context: MuxContext, peer: InstanceId, lane: number) {
+    this.#context = context;
+    this.peer = peer;
+    this.lane = lane;
+    this.#gate = new FlushGate(context.options.flush);
+    this.#epoch = context.nextEpoch();
+    this.#cap = this.#currentCap();
+  }
+
+  /** Connects the receiving side of the lane, which owes grants. */
+  setReplies(source: ReplySource): void {
+    this.#replies = source;
+  }
+
+  get epoch(): bigint {
+    return this.#epoch;
+  }
+
+  get parked(): boolean {
+    return this.#parked;
+  }
+
+  /** Records in open batches. */
+  get staged(): number {
+    return this.#open.count;
+  }
+
+  /**
+   * Opens a slot for the stream; false when every slot is taken. The record goes out at the end of this wake. While
+   * the lane is parked and full the stream keeps slot -1 and asks again when there is room.
+   */
+  open(stream: EgressStream): boolean {
+    if (!this.#makeRoom(OPEN_SLOT_BYTES, 1)) {
+      stream.waitForRoom();
+      return true;
+    }
+    const slot = this.slots.allocate(stream, this.#context.options.maxSlotsPerPeer);
+    if (slot < 0) return false;
+    stream.slot = slot;
+    stream.seq = 1;
+    this.#context.stats.liveEgressSlots++;
+    this.#open.urgent.appendOpenSlot(slot, stream.handle.lo, stream.sessionId);
+    if (this.#context.options.asyncOpenAck) {
+      stream.fenced = true;
+      this.#open.fencedOpens.push(stream);
+    }
+    this.#stagedRecord(true);
+    return true;
+  }
+
+  /** Stages one item of a stream that has credit. The caller has spent nothing yet; on `yes` and `fenced` it has. */
+  stageItem(stream: EgressStream, kind: ItemKind, bytes: Uint8Array): Staged {
+    const size = encodedItemBytes(kind, bytes.length);
+    if (BATCH_HEADER_BYTES + size > this.#cap) {
+      const single = new RecordBuffer(size);
+      if (kind === "data") single.appendItemData(stream.slot, stream.seq, bytes, 0, bytes.length);
+      else single.appendItemText(stream.slot, stream.seq, bytes);
+      return this.#sendAlone(stream, single);
+    }
+    if (!this.#makeRoom(size, 1)) return Staged.noRoom;
+    const data = this.#open.data;
+    if (kind === "data") data.appendItemData(stream.slot, stream.seq++, bytes, 0, bytes.length);
+    else data.appendItemText(stream.slot, stream.seq++, bytes);
+    this.#stagedRecord(stream.takeUrgency());
+    return Staged.yes;
+  }
+
+  /** The same for a stream frame that is encoded already. */
+  stageFrame(stream: EgressStream, frame: Uint8Array): Staged {
+    const size = encodedDataBytes(frame.length);
+    if (BATCH_HEADER_BYTES + size > this.#cap) {
+      const single = new RecordBuffer(size);
+      single.appendData(stream.slot, stream.seq, frame, 0, frame.length);
+      return this.#sendAlone(stream, single);
+    }
+    if (!this.#makeRoom(size, 1)) return Staged.noRoom;
+    this.#open.data.appendData(stream.slot, stream.seq++, frame, 0, frame.length);
+    this.#stagedRecord(stream.takeUrgency());
+    return Staged.yes;
+  }
+
+  /** Stages a terminal and its CloseSlot, side by side in one batch, and takes the slot back. */
+  stageTerminal(stream: EgressStream, frame: Uint8Array): Staged {
+    if (!this.#makeRoom(encodedDataBytes(frame.length) + CLOSE_SLOT_BYTES, 2)) return Staged.noRoom;
+    const data = this.#open.data;
+    data.appendData(stream.slot, stream.seq++, frame, 0, frame.length);
+    data.appendClose(stream.slot, stream.seq++, CloseReason.terminalSent);
+    this.#context.stats.stagedRecords++;
+    this.#stagedRecord(true);
+    this.releaseSlot(stream);
+    return Staged.yes;
+  }
+
+  /** Closes a slot whose producer vanished; the consumer sees Dropped. */
+  stageGone(stream: EgressStream): Staged {
+    if (!this.#makeRoom(CLOSE_SLOT_BYTES, 1)) return Staged.noRoom;
+    this.#open.data.appendClose(stream.slot, stream.seq++, CloseReason.peerGone);
+    this.#stagedRecord(true);
+    this.releaseSlot(stream);
+    return Staged.yes;
+  }
+
+  /** Stages a beat that costs no credit. It goes before all data, so it is for streams that have none staged. */
+  stageBeat(stream: EgressStream): void {
+    if (!this.#makeRoom(HEARTBEAT_BYTES, 1)) return;
+    this.#open.urgent.appendHeartbeat(stream.slot, stream.seq++);
+    this.#stagedRecord(true);
+  }
+
+  /** Gives a slot back without a word to the peer. */
+  releaseSlot(stream: EgressStream): void {
+    if (this.slots.get(stream.slot) !== stream) return;
+    this.slots.release(stream.slot);
+    this.#context.stats.liveEgressSlots--;
+  }
+
+  /** Remembers a stream that has withheld records it could pay for, until there is room. */
+  addCongested(stream: EgressStream): void {
+    this.#congested.push(stream);
+  }
+
+  /** The receiving side owes something that must not wait for the reply linger. */
+  wantReplies(): void {
+    this.#gate.urgent();
+    this.#context.flushSoon(this);
+  }
+
+  /** Covers everything staged so far, whatever the policy. */
+  kick(): void {
+    if (this.#open.count === 0) return;
+    this.#gate.kick();
+    this.flush();
+  }
+
+  /** Writes if the policy says so. */
+  flush(): void {
+    if (this.#gate.shouldWrite(this.#context.clock.now())) this.write();
+  }
+
+  /** Writes what is staged and owed, unless parked (then the end of the park does). */
+  write(): void {
+    const replies = this.#replies;
+    do {
+      if (this.#parked) return;
+      if (replies !== null && replies.owed) replies.appendReplies(this.#open, this.#cap);
+      if (this.#open.count === 0) break;
+      this.#writeOpen();
+    } while (replies !== null && replies.owed && !this.#parked);
+    if (this.#open.count === 0) this.#gate.written();
+  }
+
+  /**
+   * The lane is gone and with it, perhaps, anything admitted: every stream on it ends once, what is staged is
+   * discarded, and a new epoch begins. The peer learns from the next batch.
+   */
+  die(): void {
+    const stats = this.#context.stats;
+    stats.stagedRecords -= this.#open.count;
+    if (this.slots.live > 0 || this.#parked || this.#open.count > 0) stats.epochDeaths++;
+    this.#epoch = this.#context.nextEpoch();
+    this.#seq = 0;
+    this.#parked = false;
+    // Not reset but replaced: a transport may still hold parts of the old ones.
+    this.#open = new OpenBatch();
+    this.#idle = new OpenBatch();
+    this.#congested = [];
+    this.#gate.discarded();
+    this.#stopLinger();
+    for (const stream of this.slots.streams()) stream.end("peer_lost");
+  }
+
+  /** Makes room for a record in the open batch, writing it first if need be. False: parked and full. */
+  #makeRoom(size: number, records: number): boolean {
+    if (this.#open.hasRoom(size, records, this.#cap)) return true;
+    if (this.#parked) return false;
+    if (this.#open.count > 0) this.#writeOpen();
+    return true;
+  }
+
+  #writeOpen(): void {
+    const batch = this.#open;
+    const count = batch.count;
+    const { stats, link } = this.#context;
+    const parts = batch.seal(this.lane, this.#epoch, this.#seq++);
+    stats.batchesSent++;
+    stats.recordsSent += count;
+    stats.recordsPerBatchSent[recordsBucket(count)]!++;
+    stats.stagedRecords -= count;
+    const admitted = link.sendBatch(this.peer, this.lane, parts, this.#onAdmission);
+    this.#gate.written();
+    this.#stopLinger();
+    this.#cap = this.#currentCap();
+    if (admitted) {
+      this.#unfenceOpens(batch);
+      batch.reset();
+    } else {
+      this.#parked = true;
+      this.#open = this.#idle;
+      this.#idle = batch;
+    }
+  }
+
+  #admitted(error: TokenplaneError | null): void {
+    if (!this.#parked) return; // of an epoch that has died
+    if (error !== null) {
+      this.die();
+      return;
+    }
+    this.#parked = false;
+    this.#unfenceOpens(this.#idle);
+    this.#idle.reset();
+    const congested = this.#congested;
+    this.#congested = [];
+    for (const stream of congested) stream.release();
+    // Whatever gathered during the park has waited long enough.
+    this.write();
+  }
+
+  #unfenceOpens(batch: OpenBatch): void {
+    for (const stream of batch.fencedOpens) {
+      stream.fenced = false;
+      stream.release();
+    }
+  }
+
+  /** A record too large for any shared batch travels in one of its own; only its slot waits for it. */
+  #sendAlone(stream: EgressStream, record: RecordBuffer): Staged {
+    if (this.#parked) return Staged.noRoom;
+    if (this.#open.count > 0) this.#writeOpen();
+    if (this.#parked) return Staged.noRoom;
+    const { stats, link } = this.#context;
+    const slot = stream.slot;
+    const epoch = this.#epoch;
+    const header = new Uint8Array(BATCH_HEADER_BYTES);
+    writeBatchHeader(header, 0, this.lane, 1, epoch, this.#seq++);
+    stream.seq++;
+    stream.fenced = true;
+    stats.singletons++;
+    stats.batchesSent++;
+    stats.recordsSent++;
+    stats.recordsPerBatchSent[0]!++;
+    const parts = [header, record.bytes.subarray(0, record.length)];
+    const settle = (error: TokenplaneError | null): void => {
+      if (epoch !== this.#epoch) return;
+      const current = this.slots.get(slot);
+      if (current === null) {
+        if (error !== null) stats.dropped.stale_singleton++;
+      } else if (error !== null) {
+        this.die();
+      } else {
+        current.fenced = false;
+        current.release();
+      }
+    };
+    if (link.sendBatch(this.peer, this.lane, parts, settle)) {
+      stream.fenced = false;
+      return Staged.yes;
+    }
+    return Staged.fenced;
+  }
+
+  #stagedRecord(urgent: boolean): void {
+    this.#context.stats.stagedRecords++;
+    const first = this.#gate.staged(this.#context.clock);
+    if (urgent) this.#gate.urgent();
+    if (urgent || this.#gate.onAdmission) this.#context.flushSoon(this);
+    else if (first) this.#startLinger();
+  }
+
+  #startLinger(): void {
+    const lane = this.#context.lingers;
+    if (lane === null) return;
+    if (this.#linger === null) this.#linger = lane.arm(this);
+    else lane.rearm(this.#linger);
+  }
+
+  #stopLinger(): void {
+    if (this.#linger !== null) this.#context.lingers?.cancel(this.#linger);
+  }
+
+  #currentCap(): number {
+    return effectiveBatchCap(this.#context.options.maxBatchBytes, this.#context.link.eagerBudget(this.peer));
+  }
+}

@@ -1,0 +1,45 @@
+/** One open slot of a peer's: what has been let in, what waits, what is held for a gap. */
+import type { MuxAnchor } from "./anchor.ts";
+import { IngressCredit } from "./credit.ts";
+import type { DeadlineEntry } from "./deadlines.ts";
+import type { Ingress } from "./ingress.ts";
+import type { CloseReason } from "./wire/batch.ts";
+
+/** A record that came ahead of its turn: the frame's bytes, copied; null for a heartbeat record. */
+export type HeldRecord = Uint8Array | null;
+
+/** State of one slot. Fields are written by `Ingress` unless they say otherwise. */
+export class IngressSlot {
+  /** Slot id, generation included. */
+  readonly id: number;
+  readonly ingress: Ingress;
+  readonly anchor: MuxAnchor;
+  readonly credit: IngressCredit;
+  /** Sequence of the next record in order. */
+  next: number;
+  /** Bytes charged: waiting and held. Read for the watermark; also written by the anchor as it drains. */
+  bytes = 0;
+  /** Records that came ahead of a gap, by sequence; null while there is none. */
+  held: Map<number, HeldRecord> | null = null;
+  /** A CloseSlot that has to wait for held records. */
+  deferredClose: { readonly seq: number; readonly reason: CloseReason } | null = null;
+  /** Something arrived since the watchdog last looked. */
+  alive = true;
+  /** Looks in a row that found nothing. */
+  misses = 0;
+  /** Out of the table: drains return no more credit. */
+  closed = false;
+  /** Its terminal has been seen: what follows it is dropped. */
+  terminated = false;
+  /** Its sender detached: the close that follows ends the slot, not the stream. */
+  detached = false;
+  watchdog: DeadlineEntry<IngressSlot> | null = null;
+
+  constructor(id: number, ingress: Ingress, anchor: MuxAnchor, window: number, next: number) {
+    this.id = id;
+    this.ingress = ingress;
+    this.anchor = anchor;
+    this.credit = new IngressCredit(window);
+    this.next = next;
+  }
+}

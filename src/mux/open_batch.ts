@@ -1,0 +1,44 @@
+/** A batch that is being filled. A batcher has two: one to fill while the other waits to be admitted. */
+import { BATCH_HEADER_BYTES, MAX_RECORDS, writeBatchHeader } from "./wire/batch.ts";
+import { RecordBuffer } from "./wire/record_buffer.ts";
+import type { EgressStream } from "./egress_stream.ts";
+
+/** Header, then what must not wait (opens, grants, rejections, beats), then data in the order it was sent. */
+export class OpenBatch {
+  readonly urgent = new RecordBuffer(1_024);
+  readonly data = new RecordBuffer(4_096);
+  /** Streams whose OpenSlot is in here and which are fenced until it has been admitted. */
+  readonly fencedOpens: EgressStream[] = [];
+  readonly #header = new Uint8Array(BATCH_HEADER_BYTES);
+  readonly #parts: Uint8Array[] = [];
+
+  get count(): number {
+    return this.urgent.count + this.data.count;
+  }
+
+  /** Bytes of the whole batch as it stands. */
+  get bytes(): number {
+    return BATCH_HEADER_BYTES + this.urgent.length + this.data.length;
+  }
+
+  /** Whether `size` more bytes in `records` more records stay under `cap` bytes. */
+  hasRoom(size: number, records: number, cap: number): boolean {
+    return this.bytes + size <= cap && this.count + records <= MAX_RECORDS;
+  }
+
+  /** The batch as payload parts; valid until the next change to this object. */
+  seal(flags: number, epoch: bigint, seq: number): readonly Uint8Array[] {
+    writeBatchHeader(this.#header, 0, flags, this.count, epoch, seq);
+    this.#parts.length = 0;
+    this.#parts.push(this.#header);
+    if (this.urgent.count > 0) this.#parts.push(this.urgent.bytes.subarray(0, this.urgent.length));
+    if (this.data.count > 0) this.#parts.push(this.data.bytes.subarray(0, this.data.length));
+    return this.#parts;
+  }
+
+  reset(): void {
+    this.urgent.reset();
+    this.data.reset();
+    this.fencedOpens.length = 0;
+  }
+}
