@@ -150,6 +150,12 @@ export class DeadlineLane<T> implements AnyLane {
 
   /** Starts an entry anew, pending or not. Allowed from inside `onDue`. */
   rearm(entry: DeadlineEntry<T>): void {
+    if (entry.lane === this) {
+      // Only later than it was, so a timer that stands is early enough and is not touched.
+      this.#unlink(entry);
+      this.#link(entry);
+      return;
+    }
     if (entry.lane !== null) entry.lane.cancel(entry);
     this.#append(entry);
   }
@@ -157,23 +163,31 @@ export class DeadlineLane<T> implements AnyLane {
   /** Forgets a deadline. One that is not pending here is ignored. */
   cancel(entry: DeadlineEntry<T>): void {
     if (entry.lane !== this) return;
+    this.#unlink(entry);
+    this.#events.disarmed(this);
+  }
+
+  #unlink(entry: DeadlineEntry<T>): void {
     if (entry.prev === null) this.#head = entry.next;
     else entry.prev.next = entry.next;
     if (entry.next === null) this.#tail = entry.prev;
     else entry.next.prev = entry.prev;
     entry.prev = entry.next = null;
     entry.lane = null;
-    this.#events.disarmed(this);
   }
 
   #append(entry: DeadlineEntry<T>): void {
+    this.#link(entry);
+    this.#events.armed(this, entry.at);
+  }
+
+  #link(entry: DeadlineEntry<T>): void {
     entry.at = this.#events.now() + this.durationMs;
     entry.lane = this;
     entry.prev = this.#tail;
     if (this.#tail === null) this.#head = entry;
     else this.#tail.next = entry;
     this.#tail = entry;
-    this.#events.armed(this, entry.at);
   }
 
   /** Takes out every entry that is due at `now` and tells its owner. */

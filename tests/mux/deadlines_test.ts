@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
+import { assertEquals, assertLess, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { type DeadlineEntry, type DeadlineLane, Deadlines } from "../../src/mux/deadlines.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
@@ -202,6 +202,8 @@ Deno.test("Deadlines sets no timer per stream while others are pending", () => {
     clock.advance(1);
   }
   assertEquals(set, 1);
+  for (let n = 0; n < 10_000; n++) lane.rearm(kept);
+  assertEquals([set, clock.pendingTimers], [1, 1]);
   lane.cancel(kept);
-  assert(clock.pendingTimers === 0);
+  assertEquals(clock.pendingTimers, 0);
 });
