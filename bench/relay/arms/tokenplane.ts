@@ -1,0 +1,45 @@
+/** tokenplane: the frontend is the relay, a worker with the mock engine makes the tokens. */
+
+import { answersOk, ManagedProcess, waitUntilReady } from "../../support/managed_process.ts";
+import { freePort } from "../../support/tools.ts";
+import type { Arm } from "./arm.ts";
+
+/** An arm with further flags for frontend and worker. */
+export function tokenplaneArm(
+  name: string,
+  frontendFlags: readonly string[],
+  workerFlags: readonly string[] = [],
+): Arm {
+  return {
+    name,
+    unavailable: () => Promise.resolve(null),
+    async start(context) {
+      const port = freePort();
+      const node = `127.0.0.1:${freePort()}`;
+      const openFiles = context.openFiles === undefined ? {} : { openFiles: context.openFiles };
+      const frontend = await ManagedProcess.spawn("frontend", [
+        ...context.tokenplane,
+        "frontend",
+        ...["--listen", `127.0.0.1:${port}`, "--node-listen", node],
+        ...frontendFlags,
+        ...context.frontendFlags ?? [],
+      ], { cores: context.relayCores, ...openFiles });
+      const worker = await ManagedProcess.spawn("worker", [
+        ...context.tokenplane,
+        "worker",
+        ...["--frontend", node, "--node-listen", "127.0.0.1:0", "--model", "mock", "--engine", "mock"],
+        ...["--mock-ttft-ms", String(context.ttftMs), "--mock-itl-ms", String(context.stepMs)],
+        ...workerFlags,
+        ...context.workerFlags ?? [],
+      ], { cores: context.otherCores, ...openFiles });
+      try {
+        await waitUntilReady([frontend, worker], () => answersOk(`http://127.0.0.1:${port}/health`));
+      } catch (error) {
+        await frontend.stop();
+        await worker.stop();
+        throw error;
+      }
+      return { port, relay: [frontend], producers: [worker] };
+    },
+  };
+}

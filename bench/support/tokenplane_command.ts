@@ -1,0 +1,13 @@
+/** How the benchmarks run the product. */
+
+import { MAIN_TS } from "./paths.ts";
+
+/** The command before the mode: a compiled binary, or `main.ts` for an empty path. */
+export function tokenplaneCommand(binary: string): string[] {
+  return binary === "" ? [Deno.execPath(), "run", "-A", MAIN_TS] : [binary];
+}
+
+/** A flag of further flags, separated by spaces, as words. */
+export function words(text: string): string[] {
+  return text.split(" ").filter((word) => word !== "");
+}
