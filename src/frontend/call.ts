@@ -1,0 +1,194 @@
+/**
+ * One client request that workers are asked for: tries one after the other until data has come, then stands aside for the
+ * relay, and records the one outcome.
+ */
+import type { ServerResponse } from "node:http";
+import { TokenplaneError, toTokenplaneError } from "../errors.ts";
+import type { SummaryNote } from "../plane/notes.ts";
+import { encodeRequestMessage, GENERATE_HANDLER } from "../plane/request_message.ts";
+import type { NoWorker } from "../routing/router.ts";
+import type { Worker } from "../routing/worker_table.ts";
+import type { Outcome } from "../worker/engines/engine.ts";
+import type { CallContext } from "./dispatch.ts";
+import { errorOfOutcome, outcomeOfError, OutcomeRecord } from "./outcome.ts";
+import { judgeRefusal } from "./refusal.ts";
+import { Relay, type RelayHost } from "./relay.ts";
+import { modelNotFound } from "./request.ts";
+import { sendError } from "./respond.ts";
+import type { Endpoint } from "./stats.ts";
+
+/** A request that has been read and understood. */
+export interface GenerateRequest {
+  readonly id: string;
+  readonly endpoint: Endpoint;
+  readonly path: string;
+  readonly model: string;
+  readonly stream: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/** See above. Its owner calls `onClosed` and `onTick`, and keeps it until `onClosed`. */
+export class Call implements RelayHost {
+  readonly #context: CallContext;
+  readonly #request: GenerateRequest;
+  readonly #response: ServerResponse;
+  readonly #relay: Relay;
+  readonly #record: OutcomeRecord;
+  readonly #startedMs: number;
+  readonly #tried: Worker[] = [];
+  #worker: Worker | null = null;
+  #hadRecord = false;
+  #completedMs = -1;
+
+  constructor(context: CallContext, request: GenerateRequest, response: ServerResponse) {
+    this.#context = context;
+    this.#request = request;
+    this.#response = response;
+    this.#startedMs = context.clock.now();
+    this.#relay = new Relay(context.relay, this, response, request.id);
+    const { stats } = context.relay;
+    this.#record = new OutcomeRecord(
+      stats,
+      stats.requests[request.endpoint][request.stream ? "stream" : "unary"],
+    );
+  }
+
+  /** Null while it runs. */
+  get outcome(): Outcome | null {
+    return this.#record.outcome;
+  }
+
+  /** Asks the first worker. */
+  start(): void {
+    this.#try(null);
+  }
+
+  /** The response is over or the client is gone: the last call. */
+  onClosed(): void {
+    if (this.#record.outcome !== null) return;
+    this.#relay.abandon("client disconnected");
+    this.#settle("cancelled", null, "the client left");
+  }
+
+  /** Called a few times per second: every time-out of a request is kept here, so that none needs a timer. */
+  onTick(now: number): void {
+    const { options } = this.#context;
+    const isLate = (since: number, limit: number) => limit > 0 && since >= 0 && now - since >= limit;
+    if (this.#completedMs >= 0) {
+      // All was said; a client that does not take it must not hold the connection for ever.
+      if (isLate(this.#completedMs, options.stallTimeoutMs)) this.#response.destroy();
+    } else if (!this.#hadRecord) {
+      if (isLate(this.#startedMs, options.firstRecordTimeoutMs)) {
+        this.#fail(new TokenplaneError("timeout", "Cannot complete the request: no record came in time"));
+      }
+    } else if (isLate(this.#relay.blockedSinceMs, options.stallTimeoutMs)) {
+      this.#relay.abandon("client stalled");
+      this.#settle("cancelled", null, "the client took nothing for too long");
+      this.#response.destroy();
+    } else if (this.#relay.isStreaming && this.#relay.blockedSinceMs < 0) {
+      const last = this.#relay.lastWriteMs;
+      if (isLate(last, options.idleTimeoutMs)) this.#relay.breakOff("timeout");
+      else if (isLate(last, options.sseKeepAliveMs)) this.#relay.keepAlive(now);
+    }
+  }
+
+  /** The frontend stops: ends the request now, with whatever says so at this point. */
+  shutDown(): void {
+    if (this.#record.outcome !== null) return;
+    if (this.#relay.isStreaming) return this.#relay.breakOff("shutting_down");
+    this.#fail(new TokenplaneError("unavailable", "Cannot complete the request: the frontend shuts down"));
+  }
+
+  onFirstRecord(): void {
+    this.#hadRecord = true;
+    this.#record.firstRecord((this.#context.clock.now() - this.#startedMs) / 1000);
+  }
+
+  onComplete(outcome: Outcome, summary: SummaryNote | null): void {
+    this.#settle(outcome, summary, summary?.detail);
+  }
+
+  onFailedEarly(outcome: Outcome, detail: string): void {
+    const error = errorOfOutcome(outcome, detail);
+    // Whether its worker is lost too, the lanes say; one dropped stream does not.
+    if (outcome === "dropped" && !this.#hadRecord) this.#try(error);
+    else this.#fail(error, outcome);
+  }
+
+  /** Asks a worker that has not been asked; `last` is why the one before it failed. */
+  #try(last: TokenplaneError | null): void {
+    const context = this.#context;
+    const request = this.#request;
+    this.#releaseWorker();
+    if (last !== null) {
+      this.#relay.detach("another try");
+      if (this.#tried.length >= context.options.maxAttempts) return this.#fail(last);
+    }
+    const worker = context.router.pick(request.model, this.#tried);
+    if (typeof worker === "string") return this.#fail(last ?? noWorkerError(worker, request.model));
+    if (last !== null) context.relay.stats.retries++;
+    this.#tried.push(worker);
+    this.#worker = worker;
+    worker.inFlight++;
+    try {
+      const anchor = context.plane.register(this.#relay, worker.instanceId);
+      this.#relay.attach(anchor);
+      const { id, path, model, stream, headers, body } = request;
+      const payload = encodeRequestMessage({ id, path, model, stream, ticket: anchor.ticket, headers, body });
+      context.messenger
+        .requestAck(worker.instanceId, GENERATE_HANDLER, payload, context.options.ackTimeoutMs)
+        .catch((error: unknown) => this.#onRefused(worker, toTokenplaneError(error)));
+    } catch (error) {
+      this.#fail(toTokenplaneError(error));
+    }
+  }
+
+  #onRefused(worker: Worker, error: TokenplaneError): void {
+    const refusal = judgeRefusal(error);
+    if (refusal.worker === "lost") this.#context.onWorkerLost(worker, error.message);
+    else if (refusal.worker === "draining") this.#context.onWorkerDraining(worker);
+    // What came of the request since then counts for more than what became of its acknowledgement.
+    if (this.#worker !== worker || this.#hadRecord || this.#record.outcome !== null) return;
+    if (refusal.mayRetry) this.#try(refusal.error);
+    else this.#fail(refusal.error);
+  }
+
+  /** Nothing has been sent: the client gets a real status. */
+  #fail(error: TokenplaneError, outcome: Outcome = outcomeOfError(error)): void {
+    this.#relay.abandon(error.code);
+    if (!this.#settle(outcome, null, error.message)) return;
+    sendError(this.#response, error, this.#request.id, this.#context.options);
+  }
+
+  #settle(outcome: Outcome, summary: SummaryNote | null, detail: string | undefined): boolean {
+    const now = this.#context.clock.now();
+    const seconds = (now - this.#startedMs) / 1000;
+    if (!this.#record.settle(outcome, seconds, summary, this.#hadRecord)) return false;
+    this.#completedMs = now;
+    this.#context.log[outcome === "ok" || outcome === "cancelled" ? "debug" : "warn"]("request_ended", {
+      id: this.#request.id,
+      outcome,
+      worker: this.#worker?.instanceId,
+      detail,
+    });
+    this.#releaseWorker();
+    return true;
+  }
+
+  #releaseWorker(): void {
+    if (this.#worker !== null) this.#worker.inFlight--;
+    this.#worker = null;
+  }
+}
+
+function noWorkerError(why: NoWorker, model: string): TokenplaneError {
+  switch (why) {
+    case "all_busy":
+      return new TokenplaneError("overloaded", "Cannot place the request: all workers are busy");
+    case "unknown_model":
+      return modelNotFound(model);
+    default:
+      return new TokenplaneError("unavailable", "Cannot place the request: no worker can be reached");
+  }
+}

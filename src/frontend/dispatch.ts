@@ -1,0 +1,207 @@
+/** Takes requests from their first body byte to their end: admission, body, call, time-outs, drain. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock, TimerHandle } from "../clock.ts";
+import { TokenplaneError, toTokenplaneError } from "../errors.ts";
+import type { MessengerPort } from "../messenger/types.ts";
+import type { Logger } from "../observe/log.ts";
+import type { ResponsePlane } from "../plane/types.ts";
+import type { Router } from "../routing/router.ts";
+import type { Worker } from "../routing/worker_table.ts";
+import { BodyBudget, readBody } from "./body.ts";
+import { Call } from "./call.ts";
+import type { FrontendOptions } from "./options.ts";
+import type { RelayContext } from "./relay.ts";
+import { parseRequest } from "./request.ts";
+import { sendError } from "./respond.ts";
+import type { Endpoint, FrontendStats } from "./stats.ts";
+
+/** What every call of a frontend shares. */
+export interface CallContext {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly messenger: MessengerPort;
+  readonly plane: ResponsePlane;
+  readonly router: Router;
+  readonly options: FrontendOptions;
+  readonly relay: RelayContext;
+  readonly onWorkerLost: (worker: Worker, reason: string) => void;
+  readonly onWorkerDraining: (worker: Worker) => void;
+}
+
+const PATHS: Readonly<Record<Endpoint, string>> = Object.freeze({
+  chat_completions: "/v1/chat/completions",
+  completions: "/v1/completions",
+});
+const MAX_PASSED_HEADER_CHARS = 8_192;
+/** For the last bytes of ended responses to be taken. */
+const CLOSE_GRACE_MS = 250;
+
+/** See above. One per frontend. */
+export class Dispatcher {
+  readonly #context: CallContext;
+  readonly #stats: FrontendStats;
+  readonly #budget: BodyBudget;
+  readonly #calls = new Set<Call>();
+  /** Requests of which the body is still coming. */
+  #reading = 0;
+  #isDraining = false;
+  #isClosed = false;
+  #timer: TimerHandle | null = null;
+  #onIdle: (() => void) | null = null;
+
+  constructor(context: CallContext) {
+    this.#context = context;
+    this.#stats = context.relay.stats;
+    this.#budget = new BodyBudget(context.options.maxBodyBytesInFlight);
+  }
+
+  /** Requests whose response has not left completely. */
+  get open(): number {
+    return this.#calls.size + this.#reading;
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Takes a request over; answers it in any case. */
+  accept(endpoint: Endpoint, request: IncomingMessage, response: ServerResponse, id: string): void {
+    response.on("error", ignore);
+    if (this.#isDraining) {
+      return this.#refuse(response, id, new TokenplaneError("unavailable", "The frontend is draining"));
+    }
+    if (this.open >= this.#context.options.maxStreams) {
+      return this.#refuse(response, id, new TokenplaneError("overloaded", "The frontend is at its limit"));
+    }
+    const { maxBodyBytes } = this.#context.options;
+    this.#reading++;
+    readBody(request, maxBodyBytes, this.#budget, (error, body) => {
+      this.#reading--;
+      if (error !== null) this.#refuse(response, id, error);
+      else this.#dispatch(endpoint, request, response, id, body);
+      this.#checkIdle();
+    });
+  }
+
+  /** From now on every new request is refused. */
+  beginDrain(): void {
+    this.#isDraining = true;
+  }
+
+  /** Waits until nothing is open, for at most `timeoutMs`, then ends what is. Resolves when all is closed. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.#isDraining = true;
+    if (await this.#idle(timeoutMs)) return;
+    for (const call of [...this.#calls]) call.shutDown();
+  }
+
+  /** Ends everything at once; resolves when clients have taken the last bytes, or do not read. */
+  async close(): Promise<void> {
+    this.#isDraining = true;
+    this.#isClosed = true;
+    for (const call of [...this.#calls]) call.shutDown();
+    if (this.#timer !== null) this.#context.clock.clearTimer(this.#timer);
+    this.#timer = null;
+    await this.#idle(CLOSE_GRACE_MS);
+  }
+
+  #dispatch(
+    endpoint: Endpoint,
+    request: IncomingMessage,
+    response: ServerResponse,
+    id: string,
+    body: Uint8Array,
+  ): void {
+    if (response.destroyed) {
+      return this.#refuse(response, id, new TokenplaneError("cancelled", "Client left"));
+    }
+    const { options } = this.#context;
+    let call: Call;
+    try {
+      const { model, stream } = parseRequest(endpoint, body, options.maxJsonDepth);
+      const headers = passedHeaders(request, options.passHeaders);
+      call = new Call(
+        this.#context,
+        { id, endpoint, path: PATHS[endpoint], model, stream, headers, body },
+        response,
+      );
+    } catch (error) {
+      return this.#refuse(response, id, toTokenplaneError(error));
+    }
+    this.#calls.add(call);
+    this.#watch(call, request, response);
+    this.#arm();
+    call.start();
+  }
+
+  /** A response that waits behind another on its connection has no socket yet, and says nothing when that closes. */
+  #watch(call: Call, request: IncomingMessage, response: ServerResponse): void {
+    const queuedOn = response.socket === null ? request.socket : null;
+    const onClosed = () => {
+      response.off("close", onClosed);
+      queuedOn?.off("close", onClosed);
+      call.onClosed();
+      this.#calls.delete(call);
+      this.#checkIdle();
+    };
+    response.on("close", onClosed);
+    queuedOn?.on("close", onClosed);
+  }
+
+  #refuse(response: ServerResponse, id: string, error: TokenplaneError): void {
+    this.#stats.countRefused(error.code);
+    this.#context.log.debug("request_refused", { id, error });
+    sendError(response, error, id, this.#context.options);
+  }
+
+  /** One timer for the time-outs of all calls, while there are any. */
+  #arm(): void {
+    if (this.#timer !== null || this.#calls.size === 0 || this.#isClosed) return;
+    const { clock } = this.#context;
+    this.#timer = clock.setTimer(() => {
+      this.#timer = null;
+      const now = clock.now();
+      for (const call of this.#calls) call.onTick(now);
+      this.#arm();
+    }, this.#tickMs());
+  }
+
+  /** A quarter of the shortest time-out, within reason. */
+  #tickMs(): number {
+    const { firstRecordTimeoutMs, idleTimeoutMs, stallTimeoutMs, sseKeepAliveMs } = this.#context.options;
+    let shortest = 4_000;
+    for (const ms of [firstRecordTimeoutMs, idleTimeoutMs, stallTimeoutMs, sseKeepAliveMs]) {
+      if (ms > 0 && ms < shortest) shortest = ms;
+    }
+    return Math.max(25, shortest / 4);
+  }
+
+  #idle(timeoutMs: number): Promise<boolean> {
+    if (this.open === 0) return Promise.resolve(true);
+    const { clock } = this.#context;
+    return new Promise((resolve) => {
+      const timer = clock.setTimer(() => settle(false), timeoutMs);
+      const settle = (isIdle: boolean) => {
+        this.#onIdle = null;
+        clock.clearTimer(timer);
+        resolve(isIdle);
+      };
+      this.#onIdle = () => settle(true);
+    });
+  }
+
+  #checkIdle(): void {
+    if (this.open === 0) this.#onIdle?.();
+  }
+}
+
+function passedHeaders(request: IncomingMessage, names: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const name of names) {
+    const value = request.headers[name];
+    if (typeof value === "string" && value.length <= MAX_PASSED_HEADER_CHARS) headers[name] = value;
+  }
+  return headers;
+}
+
+function ignore(): void {}

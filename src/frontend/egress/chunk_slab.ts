@@ -1,0 +1,81 @@
+/**
+ * Memory in which body chunks are framed: a bump allocator over buffers that are never used twice.
+ *
+ * A socket may keep a chunk until the client takes it, so nothing is overwritten; a used-up buffer is left to the
+ * collector. Buffers are small, as the first chunk that a slow client leaves behind keeps a whole one alive.
+ *
+ * | in front of the data | data | behind |
+ * |---|---|---|
+ * | `PREFIX_BYTES`, of which the last 3 to 10 become the size in hex, CR, LF | n bytes | CR, LF |
+ */
+import { Buffer } from "node:buffer";
+
+/** Bytes of one buffer. */
+export const SLAB_BYTES = 32_768;
+/** Room for eight hex digits, CR and LF. */
+export const PREFIX_BYTES = 10;
+/** Room for CR and LF. */
+export const SUFFIX_BYTES = 2;
+
+const CR = 13;
+const LF = 10;
+const HEX = new TextEncoder().encode("0123456789abcdef");
+
+/** Shared by all streams of one frontend. */
+export class ChunkSlab {
+  /** A Buffer, as a socket would wrap anything else in one. */
+  buffer: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
+  /** End of the last chunk's data; its suffix is still to come. */
+  cursor = 0;
+
+  /** Where the data of a new chunk of at least `length` bytes starts, in `buffer`. For at most a quarter of a slab. */
+  open(length: number): number {
+    let start = this.cursor + SUFFIX_BYTES + PREFIX_BYTES;
+    if (start + length + SUFFIX_BYTES > SLAB_BYTES) {
+      this.buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
+      start = PREFIX_BYTES;
+    }
+    this.cursor = start;
+    return start;
+  }
+
+  /** Whether the chunk that ends at `end` is the last one and can grow by `length` bytes. */
+  canGrow(buffer: Buffer, end: number, length: number): boolean {
+    return end === this.cursor && buffer === this.buffer && end + length + SUFFIX_BYTES <= SLAB_BYTES;
+  }
+}
+
+/** Memory for one chunk too large for a slab; the data starts at {@linkcode PREFIX_BYTES}. */
+export function ownChunk(length: number): Buffer {
+  return Buffer.allocUnsafeSlow(PREFIX_BYTES + length + SUFFIX_BYTES);
+}
+
+/** Writes size line and line end around the data in `buffer[start, end)`; returns where the frame starts. */
+export function frameChunk(buffer: Uint8Array, start: number, end: number): number {
+  buffer[end] = CR;
+  buffer[end + 1] = LF;
+  buffer[start - 1] = LF;
+  buffer[start - 2] = CR;
+  let at = start - 2;
+  let rest = end - start;
+  do {
+    buffer[--at] = HEX[rest & 15]!;
+    rest >>>= 4;
+  } while (rest !== 0);
+  return at;
+}
+
+/** Copies `source[start, end)` to `target` at `at`. */
+export function copyBytes(
+  target: Uint8Array,
+  at: number,
+  source: Uint8Array,
+  start: number,
+  end: number,
+): void {
+  if (end - start <= 48) { // a loop beats the making of a view up to about here
+    for (let i = start; i < end; i++) target[at++] = source[i]!;
+  } else {
+    target.set(source.subarray(start, end), at);
+  }
+}

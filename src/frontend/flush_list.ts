@@ -1,0 +1,44 @@
+/** The streams that one read brought something for: flushed together, once per read. */
+import type { Clock } from "../clock.ts";
+import { ChunkSlab } from "./egress/chunk_slab.ts";
+
+/** A stream with something to write. */
+export interface Flushable {
+  /** @param now the clock's, in ms: read once for all */
+  flush(now: number): void;
+}
+
+/** One per frontend: the touched list and the memory that touched streams gather in. */
+export class FlushList {
+  readonly slab = new ChunkSlab();
+  readonly clock: Clock;
+  #touched: (Flushable | null)[] = [];
+  #spare: (Flushable | null)[] = [];
+  #count = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** Has `stream` flushed at the end of this read. Each stream asks once per read. */
+  touch(stream: Flushable): void {
+    this.#touched[this.#count++] = stream;
+  }
+
+  /** Flushes every touched stream. */
+  flush(): void {
+    const count = this.#count;
+    if (count === 0) return;
+    const now = this.clock.now();
+    const touched = this.#touched;
+    this.#touched = this.#spare;
+    this.#spare = touched;
+    this.#count = 0;
+    for (let i = 0; i < count; i++) {
+      const stream = touched[i]!;
+      // The array is used again; what is in it must not keep a finished stream alive.
+      touched[i] = null;
+      stream.flush(now);
+    }
+  }
+}

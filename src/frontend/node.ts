@@ -1,0 +1,146 @@
+/** One frontend: HTTP in, requests to workers, streams out. Built over a messenger and a plane that the caller owns. */
+import type { Server } from "node:http";
+import { type Clock, systemClock } from "../clock.ts";
+import { TokenplaneError } from "../errors.ts";
+import type { MessengerPort } from "../messenger/types.ts";
+import { type Logger, silentLogger } from "../observe/log.ts";
+import type { ResponsePlane } from "../plane/types.ts";
+import { Router } from "../routing/router.ts";
+import { type ModelCard, WorkerTable } from "../routing/worker_table.ts";
+import { createApp, type MetricsPage } from "./app.ts";
+import { Dispatcher } from "./dispatch.ts";
+import { chooseEgress } from "./egress/choose.ts";
+import { FlushList } from "./flush_list.ts";
+import { type JoinContext, registerJoinHandlers, suspect } from "./join_handlers.ts";
+import { checkFrontendOptions, type FrontendOptions } from "./options.ts";
+import { createHttpServer, listen, type ListenOptions } from "./server.ts";
+import { FrontendStats } from "./stats.ts";
+
+/** What a {@linkcode FrontendNode} is built from. */
+export interface FrontendParts {
+  readonly messenger: MessengerPort;
+  readonly plane: ResponsePlane;
+  readonly options?: Partial<FrontendOptions>;
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  readonly stats?: FrontendStats;
+  /** Answers `/metrics`. */
+  readonly metrics?: () => MetricsPage | Promise<MetricsPage>;
+  /** Models of the whole process, when other shards have some too. Default: those of this node's workers. */
+  readonly models?: () => readonly ModelCard[];
+  /** Node addresses (`host:port`) of all shards, for workers that join. */
+  readonly shards?: () => readonly string[];
+}
+
+/** See above. `start`, then `beginDrain`, `drain`, `close` in this order. */
+export class FrontendNode {
+  readonly stats: FrontendStats;
+  readonly table: WorkerTable;
+  readonly options: FrontendOptions;
+  readonly #parts: FrontendParts;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #flushList: FlushList;
+  #dispatcher: Dispatcher | null = null;
+  #server: Server | null = null;
+  #isDraining = false;
+
+  /** Registers the join handlers. Throws `invalid_config`. */
+  constructor(parts: FrontendParts) {
+    this.#parts = parts;
+    this.options = checkFrontendOptions(parts.options ?? {});
+    this.stats = parts.stats ?? new FrontendStats();
+    this.#clock = parts.clock ?? systemClock;
+    this.#log = parts.log ?? silentLogger;
+    this.#flushList = new FlushList(this.#clock);
+    const { joinIntervalMs, lostGraceMs, maxWorkers } = this.options;
+    this.table = new WorkerTable({
+      clock: this.#clock,
+      log: this.#log,
+      joinIntervalMs,
+      lostGraceMs,
+      maxWorkers,
+      onGone: (worker) => parts.messenger.unregisterPeer(worker.instanceId),
+    });
+    registerJoinHandlers(this.#joinContext());
+    parts.plane.onDelivered(() => this.#flushList.flush());
+  }
+
+  /** Requests whose response has not left completely. */
+  get openRequests(): number {
+    return this.#dispatcher?.open ?? 0;
+  }
+
+  /** Starts to serve; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
+  async start(where: ListenOptions): Promise<number> {
+    if (this.#server !== null) throw new TokenplaneError("internal", "Cannot start a frontend twice");
+    const sink = await chooseEgress(this.options.egress);
+    const { messenger, plane, metrics, models } = this.#parts;
+    const { options, stats, table } = this;
+    const dispatcher = new Dispatcher({
+      clock: this.#clock,
+      log: this.#log,
+      messenger,
+      plane,
+      router: new Router(table),
+      options,
+      relay: { stats, flushList: this.#flushList, sink, maxGatherBytes: options.maxGatherBytes },
+      onWorkerLost: (worker, reason) => suspect(this.#joinContext(), worker, reason),
+      onWorkerDraining: (worker) => table.markDraining(worker),
+    });
+    const app = createApp({
+      options,
+      log: this.#log,
+      accept: (endpoint, request, response, id) => dispatcher.accept(endpoint, request, response, id),
+      models: models ?? (() => table.models()),
+      isServing: () => models === undefined ? table.isServing : models().length > 0,
+      isDraining: () => this.#isDraining,
+      metrics: metrics ?? (() => ({ contentType: "text/plain; version=0.0.4", body: "" })),
+      onUnauthorized: () => stats.countRefused("unauthorized"),
+    });
+    this.#dispatcher = dispatcher;
+    this.#server = createHttpServer(app.fetch, options);
+    const port = await listen(this.#server, where, options.backlog);
+    this.#log.info("frontend_listening", { hostname: where.hostname, port });
+    return port;
+  }
+
+  /** Health says 503 and new requests are refused; what runs goes on. Connections are still taken, to be told so. */
+  beginDrain(): void {
+    this.#isDraining = true;
+    this.#dispatcher?.beginDrain();
+    this.#server?.closeIdleConnections();
+  }
+
+  /** Drains; what still runs after `timeoutMs` is ended with an error. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.beginDrain();
+    await this.#dispatcher?.drain(timeoutMs);
+  }
+
+  /** Ends everything and stops to listen. Idempotent. The messenger and the plane stay open. */
+  async close(): Promise<void> {
+    this.beginDrain();
+    this.table.close();
+    const server = this.#server;
+    this.#server = null;
+    if (server === null) return;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    await this.#dispatcher?.close();
+    server.closeAllConnections();
+    await closed;
+  }
+
+  #joinContext(): JoinContext {
+    const { joinIntervalMs, lostGraceMs } = this.options;
+    return {
+      messenger: this.#parts.messenger,
+      table: this.table,
+      clock: this.#clock,
+      log: this.#log,
+      joinIntervalMs,
+      lostGraceMs,
+      shards: this.#parts.shards ?? (() => []),
+    };
+  }
+}

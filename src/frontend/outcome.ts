@@ -1,0 +1,98 @@
+/** How a request ended: decided here, recorded once. Never inferred from the absence of an error. */
+import { TokenplaneError } from "../errors.ts";
+import type { SummaryNote } from "../plane/notes.ts";
+import type { StreamEnd } from "../stream.ts";
+import type { Outcome } from "../worker/engines/engine.ts";
+import type { FrontendStats, RequestStats } from "./stats.ts";
+
+/** The outcome of a stream that ran to an end of its own. `ok` needs a clean end and the producer's word. */
+export function outcomeOf(end: StreamEnd, summary: SummaryNote | null): Outcome {
+  switch (end.kind) {
+    case "finalized":
+      return summary === null ? "truncated" : summary.outcome;
+    case "dropped":
+      return "dropped";
+    case "transport_error":
+      return "upstream_error";
+    case "timeout":
+      return "timeout";
+    case "protocol":
+      return "internal_error";
+  }
+}
+
+/** The error that a client gets for an outcome when nothing has been written yet. */
+export function errorOfOutcome(outcome: Outcome, detail: string): TokenplaneError {
+  switch (outcome) {
+    case "timeout":
+      return new TokenplaneError("timeout", `Cannot complete the request: ${detail}`);
+    case "cancelled":
+      return new TokenplaneError("cancelled", `Cannot complete the request: ${detail}`);
+    case "internal_error":
+      return new TokenplaneError("internal", `Cannot complete the request: ${detail}`);
+    default:
+      return new TokenplaneError("remote", `Cannot complete the request: ${detail}`);
+  }
+}
+
+/** The outcome of a request that failed with `error` after a worker had been asked. */
+export function outcomeOfError(error: TokenplaneError): Outcome {
+  switch (error.code) {
+    case "timeout":
+      return "timeout";
+    case "cancelled":
+      return "cancelled";
+    case "connection":
+    case "peer_unknown":
+    case "unavailable":
+      return "dropped";
+    case "internal":
+    case "closed":
+    case "invalid_config":
+      return "internal_error";
+    default:
+      return "upstream_error";
+  }
+}
+
+/** The one outcome of one request. */
+export class OutcomeRecord {
+  readonly #stats: FrontendStats;
+  readonly #request: RequestStats;
+  #outcome: Outcome | null = null;
+
+  constructor(stats: FrontendStats, request: RequestStats) {
+    this.#stats = stats;
+    this.#request = request;
+    request.started++;
+    stats.queued++;
+  }
+
+  /** Null while the request runs. */
+  get outcome(): Outcome | null {
+    return this.#outcome;
+  }
+
+  /** The first data record came, `seconds` after the request. */
+  firstRecord(seconds: number): void {
+    this.#stats.queued--;
+    this.#stats.live++;
+    this.#request.firstTokenSeconds.observe(seconds);
+  }
+
+  /** Records the outcome; true for the first call, which alone counts. */
+  settle(outcome: Outcome, seconds: number, summary: SummaryNote | null, hadRecord: boolean): boolean {
+    if (this.#outcome !== null) return false;
+    this.#outcome = outcome;
+    if (hadRecord) this.#stats.live--;
+    else this.#stats.queued--;
+    this.#request.outcomes[outcome]++;
+    this.#request.durationSeconds.observe(seconds);
+    const usage = summary?.usage;
+    if (usage !== null && usage !== undefined) {
+      this.#stats.promptTokens += usage.promptTokens;
+      this.#stats.completionTokens += usage.completionTokens;
+    }
+    return true;
+  }
+}

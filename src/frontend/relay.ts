@@ -1,0 +1,386 @@
+/**
+ * Carries one response from its anchor to its client: the frontend's end of the token's path.
+ *
+ * | phase | what has been seen | what has been sent |
+ * |---|---|---|
+ * | waiting | nothing | nothing |
+ * | headed | the head of a stream | nothing |
+ * | streaming | data | head and data, each item as it came |
+ * | gathering | the head of a whole body, perhaps some of it | nothing |
+ * | over | the end, or the client left | |
+ *
+ * Items of one read are gathered into one body chunk and written by one call, at the end of the read. Per item there is
+ * a copy into the slab and nothing else.
+ */
+import type { Buffer } from "node:buffer";
+import type { ServerResponse } from "node:http";
+import { toTokenplaneError } from "../errors.ts";
+import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
+import type { Anchor, StreamConsumer, StreamEnd } from "../stream.ts";
+import type { Outcome } from "../worker/engines/engine.ts";
+import { copyBytes, frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
+import type { SinkFactory, SseSink } from "./egress/sink.ts";
+import { type BreakReason, DONE_EVENT, errorEvent } from "./error_body.ts";
+import { EventTail } from "./event_tail.ts";
+import type { Flushable, FlushList } from "./flush_list.ts";
+import { GatheredBody } from "./gathered_body.ts";
+import { outcomeOf } from "./outcome.ts";
+import type { FrontendStats } from "./stats.ts";
+
+const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, over: 4 });
+type Phase = (typeof Phase)[keyof typeof Phase];
+
+/** More of one stream in one read than this is written in pieces, so that a full socket is noticed. */
+const MAX_PENDING_BYTES = SLAB_BYTES / 4;
+/** Up to this much is copied again to keep one read's items of a stream in one chunk when streams alternate. */
+const MAX_MOVED_BYTES = 2_048;
+const BLANK_LINE = new TextEncoder().encode("\n\n");
+const KEEP_ALIVE = new TextEncoder().encode(": keep-alive\n\n");
+
+/** What all relays of a frontend share. */
+export interface RelayContext {
+  readonly stats: FrontendStats;
+  readonly flushList: FlushList;
+  readonly sink: SinkFactory;
+  readonly maxGatherBytes: number;
+}
+
+/** Who a relay reports to. Each of the last three is called at most once, and only one of them. */
+export interface RelayHost {
+  /** The first data item of this request is here. */
+  onFirstRecord(): void;
+  /** A whole response was sent, or a stream has been brought to its end; `outcome` says how it went. */
+  onComplete(outcome: Outcome, summary: SummaryNote | null): void;
+  /** The stream is over and nothing has been sent: a real status can still be given. */
+  onFailedEarly(outcome: Outcome, detail: string): void;
+}
+
+/** One response. Reused for another try as long as no data has come. */
+export class Relay implements StreamConsumer, Flushable {
+  readonly #context: RelayContext;
+  readonly #host: RelayHost;
+  readonly #response: ServerResponse;
+  readonly #requestId: string;
+  #anchor: Anchor | null = null;
+  #phase: Phase = Phase.waiting;
+  #head: HeadNote | null = null;
+  #summary: SummaryNote | null = null;
+  #sink: SseSink | null = null;
+  #gathered: GatheredBody | null = null;
+  #isSse = false;
+  #tail: EventTail | null = null;
+
+  // The chunk being gathered: data in #buffer[#start, #end). Null: none.
+  #buffer: Buffer | null = null;
+  #start = 0;
+  #end = 0;
+  #isTouched = false;
+  #lastWriteMs = -1;
+  #blockedSinceMs = -1;
+
+  constructor(context: RelayContext, host: RelayHost, response: ServerResponse, requestId: string) {
+    this.#context = context;
+    this.#host = host;
+    this.#response = response;
+    this.#requestId = requestId;
+  }
+
+  /** Whether the response is over, for the client or for us. */
+  get isOver(): boolean {
+    return this.#phase === Phase.over;
+  }
+
+  /** Whether bytes are on their way to the client. */
+  get isStreaming(): boolean {
+    return this.#phase === Phase.streaming;
+  }
+
+  /** When the client last got something, by the clock in ms; -1 before the first. */
+  get lastWriteMs(): number {
+    return this.#lastWriteMs;
+  }
+
+  /** Since when the client has taken nothing, by the clock in ms; -1 while it reads. */
+  get blockedSinceMs(): number {
+    return this.#blockedSinceMs;
+  }
+
+  /** Takes the anchor of a new try. */
+  attach(anchor: Anchor): void {
+    this.#anchor = anchor;
+    this.#phase = Phase.waiting;
+    this.#head = null;
+    this.#summary = null;
+  }
+
+  /** Stops listening to the producer, and tells it to stop. The relay itself goes on. */
+  detach(reason: string): void {
+    this.#anchor?.cancel(reason);
+    this.#anchor = null;
+  }
+
+  /** The client is gone, or has been answered by someone else: nothing more is written. */
+  abandon(reason: string): void {
+    this.#phase = Phase.over;
+    this.#buffer = null;
+    this.#gathered = null;
+    this.detach(reason);
+    this.#sink?.release();
+  }
+
+  /** Ends a stream that has begun, with an error event. */
+  breakOff(reason: BreakReason): void {
+    if (this.#phase !== Phase.streaming) return;
+    this.detach(reason);
+    this.#closeStream(reason);
+  }
+
+  /** Writes a comment when the client would see it between two events. */
+  keepAlive(now: number): void {
+    const isQuiet = this.#phase === Phase.streaming && this.#isSse && this.#buffer === null &&
+      this.#blockedSinceMs < 0 && this.#tail!.isAtBoundary && !this.#tail!.isDone;
+    if (!isQuiet) return;
+    this.#writeNow(KEEP_ALIVE);
+    this.#lastWriteMs = now;
+    this.#context.stats.keepAlives++;
+  }
+
+  onData(bytes: Uint8Array, start: number, end: number): void {
+    if (end <= start) return;
+    this.#context.stats.recordsIn++;
+    if (this.#phase !== Phase.streaming && !this.#isReadyFor(bytes, start, end)) return;
+    const length = end - start;
+    const { slab } = this.#context.flushList;
+    if (this.#buffer !== null && slab.canGrow(this.#buffer, this.#end, length)) {
+      copyBytes(this.#buffer, this.#end, bytes, start, end);
+      this.#end += length;
+      slab.cursor = this.#end;
+    } else {
+      this.#openChunk(bytes, start, end, length);
+    }
+    if (!this.#isTouched) {
+      this.#isTouched = true;
+      this.#context.flushList.touch(this);
+    }
+    if (this.#end - this.#start >= MAX_PENDING_BYTES) this.#writePending();
+  }
+
+  onNote(text: string): void {
+    try {
+      const note = decodeNote(text);
+      if (note.kind === "summary") this.#summary = note.summary;
+      else if (this.#phase === Phase.waiting) this.#takeHead(note.head);
+    } catch (error) {
+      this.#fail("internal_error", toTokenplaneError(error).message);
+    }
+  }
+
+  onEnd(end: StreamEnd): void {
+    this.#anchor = null;
+    if (this.#phase === Phase.over) return;
+    const outcome = outcomeOf(end, this.#summary);
+    const isClean = end.kind === "finalized" && this.#summary !== null;
+    if (this.#phase === Phase.streaming) return this.#endStream(outcome);
+    if (isClean && this.#phase === Phase.gathering && this.#isWholeAnswer(outcome)) {
+      return this.#sendGathered(outcome);
+    }
+    if (isClean && this.#phase === Phase.headed && outcome === "ok") {
+      this.#openSink();
+      return this.#endStream(outcome);
+    }
+    this.#host.onFailedEarly(outcome, describe(end, this.#summary));
+  }
+
+  /** Writes what one read brought; called once per read. */
+  flush(now: number): void {
+    this.#isTouched = false;
+    if (this.#phase !== Phase.streaming) return;
+    if (this.#buffer !== null) this.#writePending();
+    if (this.#lastWriteMs >= 0) this.#context.stats.gapSeconds.observe((now - this.#lastWriteMs) / 1000);
+    this.#lastWriteMs = now;
+  }
+
+  #takeHead(head: HeadNote): void {
+    this.#head = head;
+    this.#isSse = head.contentType.toLowerCase().startsWith("text/event-stream");
+    this.#phase = this.#isSse ? Phase.headed : Phase.gathering;
+    if (this.#isSse) this.#tail = new EventTail();
+    else this.#gathered = new GatheredBody(this.#context.maxGatherBytes);
+  }
+
+  /** The rare cases of `onData`; true when the item is to be streamed. */
+  #isReadyFor(bytes: Uint8Array, start: number, end: number): boolean {
+    switch (this.#phase) {
+      case Phase.headed:
+        this.#host.onFirstRecord();
+        this.#openSink();
+        return true;
+      case Phase.gathering:
+        if (this.#gathered!.length === 0) this.#host.onFirstRecord();
+        if (this.#gathered!.push(bytes, start, end)) return false;
+        this.#spill();
+        return true;
+      case Phase.waiting:
+        this.#fail("internal_error", "Cannot relay data that came before its head");
+        return false;
+      default:
+        return false;
+    }
+  }
+
+  #openChunk(bytes: Uint8Array, start: number, end: number, length: number): void {
+    const { slab } = this.#context.flushList;
+    let moved = this.#buffer === null ? 0 : this.#end - this.#start;
+    if (moved > MAX_MOVED_BYTES || moved + length > MAX_PENDING_BYTES) {
+      if (moved > 0) this.#writePending();
+      moved = 0;
+    }
+    const source = this.#buffer;
+    const sourceStart = this.#start;
+    if (length > MAX_PENDING_BYTES) {
+      this.#buffer = ownChunk(length);
+      this.#start = PREFIX_BYTES;
+    } else {
+      this.#start = slab.open(moved + length);
+      this.#buffer = slab.buffer;
+    }
+    if (moved > 0) copyBytes(this.#buffer, this.#start, source!, sourceStart, sourceStart + moved);
+    copyBytes(this.#buffer, this.#start + moved, bytes, start, end);
+    this.#end = this.#start + moved + length;
+    if (this.#buffer === slab.buffer) slab.cursor = this.#end;
+  }
+
+  #writePending(): void {
+    const buffer = this.#buffer!;
+    this.#buffer = null;
+    const { stats } = this.#context;
+    const frame = frameChunk(buffer, this.#start, this.#end);
+    this.#tail?.push(buffer, this.#start, this.#end);
+    stats.chunksOut++;
+    stats.bytesOut += this.#end - this.#start;
+    if (!this.#sink!.write(buffer, frame, this.#start, this.#end, this.#end + 2)) this.#hold();
+  }
+
+  #writeNow(text: Uint8Array): void {
+    const buffer = ownChunk(text.length);
+    buffer.set(text, PREFIX_BYTES);
+    const end = PREFIX_BYTES + text.length;
+    const frame = frameChunk(buffer, PREFIX_BYTES, end);
+    this.#tail?.push(buffer, PREFIX_BYTES, end);
+    if (!this.#sink!.write(buffer, frame, PREFIX_BYTES, end, end + 2)) this.#hold();
+  }
+
+  #hold(): void {
+    if (this.#blockedSinceMs >= 0) return;
+    this.#blockedSinceMs = this.#context.flushList.clock.now();
+    this.#context.stats.stalls++;
+    this.#anchor?.pause();
+  }
+
+  #onWritable(): void {
+    this.#blockedSinceMs = -1;
+    if (this.#phase !== Phase.streaming) return;
+    this.#anchor?.resume();
+    this.#context.flushList.flush();
+  }
+
+  #openSink(): void {
+    const head = this.#head!;
+    const response = this.#response;
+    this.#phase = Phase.streaming;
+    this.#sink = this.#context.sink(response, () => this.#onWritable());
+    if (response.destroyed) return;
+    const headers: Record<string, string> = {
+      "content-type": head.contentType,
+      "cache-control": "no-cache",
+      "x-request-id": this.#requestId,
+    };
+    if (this.#isSse) headers["x-accel-buffering"] = "no";
+    response.writeHead(head.status, headers);
+  }
+
+  /** The gathered body is over its bound: from here on it is relayed as it comes. */
+  #spill(): void {
+    const gathered = this.#gathered!;
+    this.#gathered = null;
+    this.#openSink();
+    for (const chunk of gathered.chunks) this.#writeNow(chunk);
+  }
+
+  #isWholeAnswer(outcome: Outcome): boolean {
+    if (outcome === "ok") return true;
+    // An engine's own refusal is passed on as it is; a failure behind a status of success is not.
+    return outcome === "upstream_error" && this.#head!.status >= 400 && this.#gathered!.length > 0;
+  }
+
+  #sendGathered(outcome: Outcome): void {
+    const { status, contentType } = this.#head!;
+    const body = this.#gathered!.join();
+    this.#phase = Phase.over;
+    this.#gathered = null;
+    const response = this.#response;
+    if (!response.destroyed) {
+      response.writeHead(status, {
+        "content-type": contentType,
+        "content-length": body.length,
+        "x-request-id": this.#requestId,
+      });
+      response.end(body);
+    }
+    this.#host.onComplete(outcome, this.#summary);
+  }
+
+  #endStream(outcome: Outcome): void {
+    if (outcome === "ok") {
+      if (this.#buffer !== null) this.#writePending();
+      this.#finish("ok");
+    } else {
+      this.#closeStream(outcome as BreakReason);
+    }
+  }
+
+  #closeStream(reason: BreakReason): void {
+    if (this.#buffer !== null) this.#writePending();
+    const outcome: Outcome = reason === "shutting_down" ? "truncated" : reason;
+    const tail = this.#tail;
+    if (tail === null) {
+      // A body of another type has no place for an error: only a cut connection says that it is not whole.
+      this.#phase = Phase.over;
+      this.#sink!.release();
+      this.#response.destroy();
+      return this.#host.onComplete(outcome, this.#summary);
+    }
+    // After [DONE] the client has its answer, and anything more would be an error to it.
+    if (!tail.isDone) {
+      if (!tail.isAtBoundary) this.#writeNow(BLANK_LINE);
+      this.#writeNow(errorEvent(reason));
+      this.#writeNow(DONE_EVENT);
+    }
+    this.#finish(outcome);
+  }
+
+  #finish(outcome: Outcome): void {
+    this.#phase = Phase.over;
+    this.#sink!.end();
+    this.#host.onComplete(outcome, this.#summary);
+  }
+
+  /** The producer broke the rules. */
+  #fail(outcome: "internal_error", detail: string): void {
+    if (this.#phase === Phase.over) return;
+    this.detach("protocol");
+    if (this.#phase === Phase.streaming) return this.#closeStream(outcome);
+    this.#host.onFailedEarly(outcome, detail);
+  }
+}
+
+function describe(end: StreamEnd, summary: SummaryNote | null): string {
+  switch (end.kind) {
+    case "finalized":
+      return summary === null ? "the stream ended without a summary" : summary.detail ?? summary.outcome;
+    case "transport_error":
+      return end.message;
+    default:
+      return end.reason;
+  }
+}

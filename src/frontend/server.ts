@@ -1,0 +1,92 @@
+/** The HTTP server under the routes: limits of the connection, and the answers to what is no request. */
+import { getRequestListener } from "@hono/node-server";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { TokenplaneError, toTokenplaneError } from "../errors.ts";
+import { unroutable } from "./app.ts";
+import { httpErrorBody } from "./error_body.ts";
+import type { FrontendOptions } from "./options.ts";
+
+/** Where to listen. */
+export interface ListenOptions {
+  readonly hostname: string;
+  /** 0: any free one. */
+  readonly port: number;
+  /** Shares the port with the other shards of the process. */
+  readonly reusePort?: boolean;
+}
+
+/** Makes the server for an app; it does not listen yet. */
+export function createHttpServer(
+  fetch: Parameters<typeof getRequestListener>[0],
+  options: FrontendOptions,
+): Server {
+  const listener = getRequestListener(fetch, {
+    // Other parts of the process fetch; their globals stay the runtime's.
+    overrideGlobalObjects: false,
+    errorHandler: unroutable,
+  });
+  const server = createServer({
+    maxHeaderSize: options.maxHeaderBytes,
+    headersTimeout: options.headersTimeoutMs,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+    connectionsCheckingInterval: Math.max(100, Math.min(5_000, options.headersTimeoutMs / 4)),
+  }, (request, response) => void listener(request, response));
+  server.maxConnections = options.maxConnections;
+  // A token of some hundred bytes must not wait for the acknowledgement of the one before.
+  server.on("connection", (socket: Socket) => socket.setNoDelay(true));
+  server.on("clientError", answerClientError);
+  return server;
+}
+
+/** Starts to listen; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
+export function listen(server: Server, where: ListenOptions, backlog: number): Promise<number> {
+  const { hostname: host, port, reusePort = false } = where;
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error) => {
+      const message = `Cannot listen on "${host}:${port}": ${error.message}`;
+      reject(new TokenplaneError("invalid_config", message, { cause: error, scope: "process" }));
+    };
+    server.once("error", onError);
+    server.listen({ host, port, backlog, ...(reusePort ? { reusePort } : {}) }, () => {
+      server.off("error", onError);
+      // Running out of descriptors, say: the connection is lost, the server is not.
+      server.on("error", ignore);
+      const address = server.address();
+      if (typeof address === "object" && address !== null) resolve(address.port);
+      else reject(toTokenplaneError(new Error("The server has no address")));
+    });
+  });
+}
+
+interface ServedSocket extends Socket {
+  /** The response that has the connection now; node's own field, and the only way to know. */
+  _httpMessage?: ServerResponse | null;
+}
+
+/** What cannot be parsed as a request, or did not arrive in time. */
+function answerClientError(error: Error & { code?: string }, socket: ServedSocket): void {
+  // Bytes written now would land inside a response that is on its way.
+  const isAnswering = socket._httpMessage !== undefined && socket._httpMessage !== null &&
+    socket._httpMessage.headersSent;
+  if (!socket.writable || isAnswering) return void socket.destroy();
+  const [status, text, code] = describe(error.code);
+  const body = JSON.stringify(httpErrorBody(text, code));
+  socket.end(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}
+
+function describe(code: string | undefined): [string, string, string] {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return ["431 Request Header Fields Too Large", "The request head is too large.", "headers_too_large"];
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return ["408 Request Timeout", "The request did not arrive in time.", "request_timeout"];
+    default:
+      return ["400 Bad Request", "The request is not valid HTTP/1.1.", "bad_request"];
+  }
+}
+
+function ignore(): void {}

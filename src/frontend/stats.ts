@@ -1,0 +1,95 @@
+/** Counts of one frontend: plain fields, written on the path, read at scrape. */
+import type { ErrorCode } from "../errors.ts";
+import type { Outcome } from "../worker/engines/engine.ts";
+
+/** A histogram of plain numbers; bucket bounds are upper and inclusive. */
+export class Histogram {
+  readonly bounds: Float64Array;
+  /** One count per bound and one for what is beyond the last; not cumulative. */
+  readonly counts: Float64Array;
+  sum = 0;
+  count = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = Float64Array.from(bounds);
+    this.counts = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    const { bounds } = this;
+    let index = 0;
+    while (index < bounds.length && value > bounds[index]!) index++;
+    this.counts[index]!++;
+    this.sum += value;
+    this.count++;
+  }
+}
+
+/** Routes that workers answer. */
+export const ENDPOINTS = Object.freeze(["chat_completions", "completions"] as const);
+/** One of {@linkcode ENDPOINTS}. */
+export type Endpoint = (typeof ENDPOINTS)[number];
+
+/** Outcomes in the order they are shown in. */
+export const OUTCOMES: readonly Outcome[] = Object.freeze([
+  "ok",
+  "cancelled",
+  "upstream_error",
+  "truncated",
+  "dropped",
+  "timeout",
+  "internal_error",
+]);
+
+/** Requests of one endpoint and kind. */
+export class RequestStats {
+  started = 0;
+  /** Requests that a worker was asked for, by how they ended: exactly one each. */
+  readonly outcomes: Record<Outcome, number> = {
+    ok: 0,
+    cancelled: 0,
+    upstream_error: 0,
+    truncated: 0,
+    dropped: 0,
+    timeout: 0,
+    internal_error: 0,
+  };
+  readonly firstTokenSeconds = new Histogram(
+    [0.001, 0.0022, 0.0047, 0.01, 0.022, 0.047, 0.1, 0.22, 0.47, 1, 2.2, 4.7, 10, 22, 48, 100, 220, 480],
+  );
+  readonly durationSeconds = new Histogram([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+}
+
+/** One frontend's counts. */
+export class FrontendStats {
+  readonly requests: Record<Endpoint, { readonly stream: RequestStats; readonly unary: RequestStats }> = {
+    chat_completions: { stream: new RequestStats(), unary: new RequestStats() },
+    completions: { stream: new RequestStats(), unary: new RequestStats() },
+  };
+  /** Requests refused before a worker was asked, by code. */
+  readonly refused: Partial<Record<ErrorCode, number>> = {};
+  /** Gaps between two writes of one stream, in seconds. */
+  readonly gapSeconds = new Histogram(
+    [0.001, 0.0019, 0.0035, 0.0067, 0.013, 0.024, 0.045, 0.084, 0.16, 0.3, 0.56, 1.1, 2],
+  );
+  /** Body chunks and bytes written to clients of streams. */
+  chunksOut = 0;
+  bytesOut = 0;
+  /** Data records taken from workers. */
+  recordsIn = 0;
+  /** Times that a client's socket could take no more. */
+  stalls = 0;
+  retries = 0;
+  keepAlives = 0;
+  promptTokens = 0;
+  completionTokens = 0;
+  // Gauges.
+  /** Requests whose response is not complete, from the first body byte on. */
+  live = 0;
+  /** Requests that wait for their first record. */
+  queued = 0;
+
+  countRefused(code: ErrorCode): void {
+    this.refused[code] = (this.refused[code] ?? 0) + 1;
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * The workers that have joined a frontend, what they serve, and how busy this frontend keeps them.
+ *
+ * | state | listed | gets requests | leaves by |
+ * |---|---|---|---|
+ * | ready | yes | yes | silence for three join intervals |
+ * | lost | no | no | `lostGraceMs` after its connection was lost, unless it joins again |
+ * | draining | no | no | its last stream's end, or silence |
+ * | gone | – | no | – |
+ */
+import type { Clock, TimerHandle } from "../clock.ts";
+import { type Logger, silentLogger } from "../observe/log.ts";
+import type { InstanceId } from "../../transports/contract.ts";
+
+/** A model as `/v1/models` shows it. */
+export interface ModelCard {
+  readonly id: string;
+  /** Seconds since 1970. */
+  readonly created: number;
+  readonly ownedBy: string;
+}
+
+/** What a worker says of itself when it joins. */
+export interface WorkerInfo {
+  readonly instanceId: InstanceId;
+  readonly models: readonly ModelCard[];
+  readonly engine: string;
+  /** Requests it wants at one time; 0: no limit. */
+  readonly capacity: number;
+}
+
+/** See the table above. */
+export type WorkerState = "ready" | "lost" | "draining" | "gone";
+
+/** One worker. One object from its join until it is gone. */
+export class Worker {
+  readonly instanceId: InstanceId;
+  info: WorkerInfo;
+  state: WorkerState = "ready";
+  /** Requests of this frontend that it is working on. Written by the dispatcher alone. */
+  inFlight = 0;
+  /** By the clock, in ms. */
+  lastHeardMs: number;
+  lostAtMs = 0;
+
+  constructor(info: WorkerInfo, now: number) {
+    this.instanceId = info.instanceId;
+    this.info = info;
+    this.lastHeardMs = now;
+  }
+}
+
+/** Options of {@linkcode WorkerTable}. */
+export interface WorkerTableOptions {
+  readonly clock: Clock;
+  readonly joinIntervalMs: number;
+  readonly lostGraceMs: number;
+  readonly maxWorkers: number;
+  readonly log?: Logger;
+  /** A worker is gone for good; called once per worker. */
+  readonly onGone?: (worker: Worker) => void;
+}
+
+/** Intervals of silence after which a worker is taken to be gone. */
+const SILENT_INTERVALS = 3;
+
+/** Who may get a request. */
+export class WorkerTable {
+  readonly #options: WorkerTableOptions;
+  readonly #log: Logger;
+  readonly #workers = new Map<InstanceId, Worker>();
+  /** Ready workers by model; rebuilt when anyone comes or goes. */
+  #byModel = new Map<string, Worker[]>();
+  #timer: TimerHandle | null = null;
+  #isClosed = false;
+
+  constructor(options: WorkerTableOptions) {
+    this.#options = options;
+    this.#log = options.log ?? silentLogger;
+  }
+
+  /** Workers of any state but gone. */
+  get size(): number {
+    return this.#workers.size;
+  }
+
+  /** Whether any model is served. */
+  get isServing(): boolean {
+    return this.#byModel.size > 0;
+  }
+
+  /** Models that a ready worker serves, sorted by name. */
+  models(): ModelCard[] {
+    const cards = new Map<string, ModelCard>();
+    for (const worker of this.#workers.values()) {
+      if (worker.state !== "ready") continue;
+      for (const card of worker.info.models) if (!cards.has(card.id)) cards.set(card.id, card);
+    }
+    return [...cards.values()].sort((a, b) => a.id < b.id ? -1 : 1);
+  }
+
+  /** Ready workers of a model. Not to be changed by the caller. */
+  serving(model: string): readonly Worker[] {
+    return this.#byModel.get(model) ?? [];
+  }
+
+  /** Whether any worker has the model, even one that gets no requests now. */
+  knows(model: string): boolean {
+    for (const worker of this.#workers.values()) {
+      if (worker.info.models.some((card) => card.id === model)) return true;
+    }
+    return false;
+  }
+
+  worker(instanceId: InstanceId): Worker | undefined {
+    return this.#workers.get(instanceId);
+  }
+
+  workers(): Iterable<Worker> {
+    return this.#workers.values();
+  }
+
+  /** Takes a worker in, or hears from it again. Null when the table is full or closed. */
+  join(info: WorkerInfo): Worker | null {
+    const now = this.#options.clock.now();
+    const known = this.#workers.get(info.instanceId);
+    if (known !== undefined) {
+      const isChanged = known.state !== "ready" || !isSameOffer(known.info, info);
+      known.info = info;
+      known.state = "ready";
+      known.lastHeardMs = now;
+      if (isChanged) this.#rebuild();
+      return known;
+    }
+    if (this.#isClosed || this.#workers.size >= this.#options.maxWorkers) return null;
+    const worker = new Worker(info, now);
+    this.#workers.set(info.instanceId, worker);
+    this.#log.info("worker_joined", { worker: info.instanceId, models: info.models.map((card) => card.id) });
+    this.#rebuild();
+    this.#arm();
+    return worker;
+  }
+
+  /** The worker wants no more requests; those it has go on. */
+  markDraining(worker: Worker): void {
+    if (worker.state === "gone") return;
+    worker.state = "draining";
+    this.#log.info("worker_draining", { worker: worker.instanceId, in_flight: worker.inFlight });
+    this.#rebuild();
+    this.#arm();
+  }
+
+  /** Its connection was lost: no requests until it joins again or is removed. */
+  markLost(worker: Worker, reason: string): void {
+    if (worker.state === "gone" || worker.state === "lost") return;
+    worker.state = "lost";
+    worker.lostAtMs = this.#options.clock.now();
+    this.#log.warn("worker_lost", { worker: worker.instanceId, reason });
+    this.#rebuild();
+    this.#arm();
+  }
+
+  /** A lost worker has answered. */
+  markFound(worker: Worker): void {
+    if (worker.state !== "lost") return;
+    worker.state = "ready";
+    worker.lastHeardMs = this.#options.clock.now();
+    this.#rebuild();
+  }
+
+  /** Forgets a worker. */
+  remove(worker: Worker, reason: string): void {
+    if (worker.state === "gone") return;
+    worker.state = "gone";
+    this.#workers.delete(worker.instanceId);
+    this.#log.info("worker_left", { worker: worker.instanceId, reason });
+    this.#rebuild();
+    this.#options.onGone?.(worker);
+  }
+
+  /** Forgets everyone, silently, and takes nobody in any more. */
+  close(): void {
+    this.#isClosed = true;
+    if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
+    this.#timer = null;
+    for (const worker of this.#workers.values()) worker.state = "gone";
+    this.#workers.clear();
+    this.#byModel.clear();
+  }
+
+  #rebuild(): void {
+    const byModel = new Map<string, Worker[]>();
+    for (const worker of this.#workers.values()) {
+      if (worker.state !== "ready") continue;
+      for (const { id } of worker.info.models) {
+        const serving = byModel.get(id);
+        if (serving === undefined) byModel.set(id, [worker]);
+        else if (!serving.includes(worker)) serving.push(worker);
+      }
+    }
+    this.#byModel = byModel;
+  }
+
+  /** One timer for all workers, for as long as there are any. */
+  #arm(): void {
+    const { clock, joinIntervalMs, lostGraceMs } = this.#options;
+    if (this.#timer !== null) clock.clearTimer(this.#timer);
+    this.#timer = null;
+    if (this.#workers.size === 0) return;
+    const now = clock.now();
+    let due = Infinity;
+    for (const worker of this.#workers.values()) {
+      due = Math.min(due, this.#deadlineOf(worker));
+    }
+    // Not more often than every 50 ms, however the deadlines lie, and once per interval for those that have drained.
+    const wait = Math.min(joinIntervalMs, Math.max(due - now, Math.min(50, lostGraceMs), 1));
+    this.#timer = clock.setTimer(() => {
+      this.#timer = null;
+      this.#sweep();
+      this.#arm();
+    }, wait);
+  }
+
+  #deadlineOf(worker: Worker): number {
+    const { joinIntervalMs, lostGraceMs } = this.#options;
+    if (worker.state === "lost") return worker.lostAtMs + lostGraceMs;
+    // A draining worker may say nothing more, for as long as its streams run; the plane watches those.
+    if (worker.state === "draining") return worker.inFlight === 0 ? 0 : Infinity;
+    return worker.lastHeardMs + SILENT_INTERVALS * joinIntervalMs;
+  }
+
+  #sweep(): void {
+    const now = this.#options.clock.now();
+    for (const worker of [...this.#workers.values()]) {
+      if (this.#deadlineOf(worker) > now) continue;
+      const reason = worker.state === "lost"
+        ? "its connection was lost"
+        : worker.state === "draining"
+        ? "it has drained"
+        : `it was silent for ${SILENT_INTERVALS} join intervals`;
+      this.remove(worker, reason);
+    }
+  }
+}
+
+function isSameOffer(a: WorkerInfo, b: WorkerInfo): boolean {
+  return a.models.length === b.models.length &&
+    a.models.every((card, index) => card.id === b.models[index]!.id);
+}
