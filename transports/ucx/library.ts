@@ -4,7 +4,7 @@
  * UCX reads its settings when it is loaded and once per context, from the process environment. `UCX_TLS`,
  * `UCX_NET_DEVICES` and whatever else the operator sets pass through.
  */
-import { toTokenplaneError, TokenplaneError } from "../../src/errors.ts";
+import { TokenplaneError, toTokenplaneError } from "../../src/errors.ts";
 import { type CLibrary, openC, openUcp, type UcpLibrary } from "./symbols.ts";
 import { checkPlatform, checkVersion, type UcxVersion } from "./layouts.ts";
 import { statusName } from "./status.ts";
@@ -99,7 +99,10 @@ function notAvailable(caught: unknown): TokenplaneError {
   if (caught instanceof TokenplaneError) return caught;
   const cause = toTokenplaneError(caught);
   const reason = cause.message.split("\n")[0]!.replace(/^Could not open library: /, "");
-  return new TokenplaneError("invalid_config", `UCX not available: ${reason}`, { scope: "process", cause: caught });
+  return new TokenplaneError("invalid_config", `UCX not available: ${reason}`, {
+    scope: "process",
+    cause: caught,
+  });
 }
 
 /** The error for a step of starting UCX that came back with a status. */

@@ -66,7 +66,9 @@ export class NativeMemory {
 
   /** Gives a slot back. A second time is a bug of ours, and would hand one buffer to two sends: it throws. */
   give(slot: Slot): void {
-    if (!slot.taken) throw new TokenplaneError("internal", "Cannot give back a buffer: it has not been taken");
+    if (!slot.taken) {
+      throw new TokenplaneError("internal", "Cannot give back a buffer: it has not been taken");
+    }
     slot.taken = false;
     this.#taken--;
     if (slot.sizeClass < CLASS_BYTES.length) {

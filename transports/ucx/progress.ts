@@ -8,9 +8,10 @@
  * No wake-up is lost: arming fails with "busy" as long as anything is unprocessed, and what this isolate does itself (a
  * send) asks for a turn by {@linkcode ProgressLoop.kick}. The worker may be armed again while the poll of an earlier
  * parking is still running: it waits on the same descriptor.
+ *
+ * Native queues move in real time only, so this loop does not go by a `Clock`.
  */
 import { setImmediate } from "node:timers";
-import type { Clock, TimerHandle } from "../../src/clock.ts";
 import { Layout } from "./layouts.ts";
 import type { UcxLibrary } from "./library.ts";
 import { structure } from "./memory.ts";
@@ -58,29 +59,21 @@ export class ProgressLoop {
   readonly #worker: bigint;
   readonly #descriptor: Uint8Array<ArrayBuffer>;
   readonly #work: TurnWork;
-  readonly #clock: Clock;
   readonly #options: ProgressOptions;
   readonly #turn = () => this.#takeTurn();
   #scheduled = false;
   #stopped = false;
   #inTurn = false;
   #polling: Promise<void> | null = null;
-  #pause: TimerHandle | null = null;
+  #pause: ReturnType<typeof setTimeout> | null = null;
   #busyTurns = 0;
   #lastActivity = 0;
 
-  constructor(
-    library: UcxLibrary,
-    worker: UcxWorker,
-    work: TurnWork,
-    clock: Clock,
-    options: ProgressOptions,
-  ) {
+  constructor(library: UcxLibrary, worker: UcxWorker, work: TurnWork, options: ProgressOptions) {
     this.#ucp = library.ucp;
     this.#poll = library.c.poll;
     this.#worker = worker.worker;
     this.#work = work;
-    this.#clock = clock;
     this.#options = options;
     const descriptor = structure(Layout.pollDescriptor.size);
     descriptor.view.setInt32(Layout.pollDescriptor.descriptor, worker.eventDescriptor, true);
@@ -102,7 +95,7 @@ export class ProgressLoop {
   /** Ends the loop; resolves when no poll is running any more, so that the worker may be destroyed. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    if (this.#pause !== null) this.#clock.clearTimer(this.#pause);
+    if (this.#pause !== null) clearTimeout(this.#pause);
     this.#pause = null;
     while (this.#polling !== null) {
       this.#ucp.ucp_worker_signal(this.#worker);
@@ -127,12 +120,12 @@ export class ProgressLoop {
     this.counts.turns++;
     let active = false;
     let rounds = 0;
-    const start = this.#clock.now();
+    const start = performance.now();
     try {
       while (this.#ucp.ucp_worker_progress(this.#worker) !== 0) {
         active = true;
         this.#work.afterProgress();
-        if (++rounds % ROUNDS_PER_LOOK === 0 && this.#clock.now() - start > MAX_TURN_MS) break;
+        if (++rounds % ROUNDS_PER_LOOK === 0 && performance.now() - start > MAX_TURN_MS) break;
       }
       // A message can also come in outside of progress, by a send to ourselves.
       if (this.#work.afterProgress()) active = true;
@@ -163,7 +156,7 @@ export class ProgressLoop {
       return;
     }
     if (this.#pause !== null) return;
-    this.#pause = this.#clock.setTimer(() => {
+    this.#pause = setTimeout(() => {
       this.#pause = null;
       this.kick();
     }, BUSY_PAUSE_MS);

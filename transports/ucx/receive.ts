@@ -115,7 +115,11 @@ export class Receiver {
       );
     }
     arena.used = 0;
-    arena.kinds.length = arena.headerBytes.length = arena.dataBytes.length = arena.offsets.length = 0;
+    arena.kinds.length =
+      arena.headerBytes.length =
+      arena.dataBytes.length =
+      arena.offsets.length =
+        0;
     this.#spare = arena.bytes.length > MAX_KEPT_ARENA_BYTES ? newArena(INITIAL_ARENA_BYTES) : arena;
     return count;
   }

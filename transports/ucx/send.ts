@@ -8,7 +8,7 @@
  *
  * The header is not copied by UCX (1.13 cannot): it lies in the same owned buffer as the data.
  */
-import { AM_ID_BASE, Kind } from "./kinds.ts";
+import { AM_ID_BASE } from "./kinds.ts";
 import { Layout, RequestField, SendFlag } from "./layouts.ts";
 import type { UcxLibrary } from "./library.ts";
 import { type NativeMemory, type Slot, type Structure, structure } from "./memory.ts";
@@ -136,7 +136,11 @@ export class Sender {
       else this.counts.failed++;
     }
     if (outstanding.first === requests.length) {
-      requests.length = slots.length = sizes.length = outstanding.first = 0;
+      requests.length =
+        slots.length =
+        sizes.length =
+        outstanding.first =
+          0;
     } else if (outstanding.first >= 256) {
       requests.splice(0, outstanding.first);
       slots.splice(0, outstanding.first);
@@ -154,13 +158,10 @@ export class Sender {
   }
 }
 
-/** A kind that the peer answers, or that we must be able to attribute to its sender, carries the reply endpoint. */
+/** Every kind carries the reply endpoint: for the answer, and because nothing else tells the receiver who sends. */
 function sendParameters(): Structure {
   const parameters = structure(Layout.requestParams.size);
   parameters.view.setUint32(Layout.requestParams.mask, RequestField.flags, true);
   parameters.view.setUint32(Layout.requestParams.flags, SendFlag.eager | SendFlag.reply, true);
   return parameters;
 }
-
-/** Frame types and probes, for range checks. */
-export const LAST_KIND: number = Kind.pong;

@@ -4,8 +4,7 @@
  *
  * `ucs_status_t` is one byte wide (a packed enumeration), so statuses are `i8`.
  *
- * What may run one of our callbacks before it returns is marked `callback`. A send is among these: to the node's own
- * address it delivers at once.
+ * Any of these may run one of our callbacks before it returns; a send does, to the node's own address.
  */
 
 const UCP_SYMBOLS = {
@@ -16,20 +15,20 @@ const UCP_SYMBOLS = {
   },
   ucp_cleanup: { parameters: ["usize"], result: "void" },
   ucp_worker_create: { parameters: ["usize", "buffer", "buffer"], result: "i8" },
-  ucp_worker_destroy: { parameters: ["usize"], result: "void", callback: true },
+  ucp_worker_destroy: { parameters: ["usize"], result: "void" },
   ucp_worker_query: { parameters: ["usize", "buffer"], result: "i8" },
   ucp_worker_release_address: { parameters: ["usize", "usize"], result: "void" },
   ucp_worker_get_efd: { parameters: ["usize", "buffer"], result: "i8" },
-  ucp_worker_progress: { parameters: ["usize"], result: "u32", callback: true },
+  ucp_worker_progress: { parameters: ["usize"], result: "u32" },
   ucp_worker_arm: { parameters: ["usize"], result: "i8" },
   ucp_worker_signal: { parameters: ["usize"], result: "i8" },
   ucp_worker_set_am_recv_handler: { parameters: ["usize", "buffer"], result: "i8" },
-  ucp_ep_create: { parameters: ["usize", "buffer", "buffer"], result: "i8", callback: true },
-  ucp_ep_close_nbx: { parameters: ["usize", "buffer"], result: "usize", callback: true },
+  ucp_ep_create: { parameters: ["usize", "buffer", "buffer"], result: "i8" },
+  ucp_ep_flush_nbx: { parameters: ["usize", "buffer"], result: "usize" },
+  ucp_ep_close_nbx: { parameters: ["usize", "buffer"], result: "usize" },
   ucp_am_send_nbx: {
     parameters: ["usize", "u32", "usize", "usize", "usize", "usize", "usize"],
     result: "usize",
-    callback: true,
   },
   ucp_request_check_status: { parameters: ["usize"], result: "i8" },
   ucp_request_free: { parameters: ["usize"], result: "void" },

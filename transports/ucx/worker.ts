@@ -166,7 +166,11 @@ export function endpointParameters(
   const parameters = structure(Layout.endpointParams.size);
   const layout = Layout.endpointParams;
   let mask = EndpointField.remoteAddress | EndpointField.errorMode;
-  parameters.view.setBigUint64(layout.address, BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(address))), true);
+  parameters.view.setBigUint64(
+    layout.address,
+    BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(address))),
+    true,
+  );
   parameters.view.setUint32(layout.errorMode, errorMode, true);
   if (handler !== 0n) {
     mask |= EndpointField.errorHandler;
