@@ -45,6 +45,11 @@ export class Deadlines {
     return this.#live;
   }
 
+  /** Lanes with pending deadlines; what a timer costs when it fires is by these. */
+  get activeLanes(): number {
+    return this.#active.size;
+  }
+
   /** Timers held: 1 while anything is pending, else 0. */
   get timersHeld(): number {
     return this.#timer === null ? 0 : 1;

@@ -58,7 +58,9 @@ Deno.test("DeadlineLane re-arms an entry, pending or fired, also from inside onD
   clock.advance(5);
   lane.rearm(entry);
   assertEquals(deadlines.liveEntries, 1);
-  clock.advance(100);
+  clock.advance(10);
+  assertEquals([beats, deadlines.liveEntries, clock.pendingTimers], [[15], 1, 1]);
+  clock.advance(90);
   assertEquals(beats, [15, 25, 35]);
   lane.rearm(entry);
   clock.advance(10);
@@ -206,4 +208,17 @@ Deno.test("Deadlines sets no timer per stream while others are pending", () => {
   assertEquals([set, clock.pendingTimers], [1, 1]);
   lane.cancel(kept);
   assertEquals(clock.pendingTimers, 0);
+});
+
+Deno.test("Deadlines knows only lanes that hold something", () => {
+  const { clock, deadlines, lanes: [short, long] } = setup(10, 25);
+  assertEquals(deadlines.activeLanes, 0);
+  const entry = short.arm("a");
+  long.arm("b");
+  long.arm("c");
+  assertEquals(deadlines.activeLanes, 2);
+  short.cancel(entry);
+  assertEquals(deadlines.activeLanes, 1);
+  clock.advance(25);
+  assertEquals(deadlines.activeLanes, 0);
 });

@@ -115,7 +115,21 @@ Deno.test("DirtySet ignores a drain inside a drain", () => {
   const seen: number[] = [];
   set.drain((index) => {
     seen.push(index);
+    set.mark(200);
     set.drain(() => seen.push(-1));
   });
   assertEquals(seen, [1, 70]);
+  assertEquals(drained(set), [200]);
+});
+
+Deno.test("DirtySet keeps room for every word after it grew during a drain", () => {
+  const set = new DirtySet();
+  set.mark(0);
+  set.drain(() => set.mark(32 * 100));
+  const spread = Array.from({ length: 100 }, (_, word) => word * 32);
+  assertEquals(drained(set), [3_200]);
+  for (let round = 0; round < 3; round++) {
+    for (const index of spread) assert(set.mark(index));
+    assertEquals(drained(set), spread);
+  }
 });

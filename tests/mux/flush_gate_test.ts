@@ -130,6 +130,10 @@ Deno.test("FlushGate has nothing staged, urgent or kicked after a discard", () =
     gate.discarded();
     assertEquals([gate.count, gate.deadline(), gate.shouldWrite(1e9)], [0, null, false]);
     gate.staged(clock);
+    gate.urgent();
+    gate.kick();
+    gate.discarded();
+    gate.staged(clock);
     assertEquals(gate.shouldWrite(0), policy === ADMISSION);
   }
 });

@@ -85,7 +85,9 @@ Deno.test("RecordBuffer wraps item data and text in the shortest header, across 
 
 Deno.test("RecordBuffer takes a range of its source and leaves the rest out", () => {
   const source = Uint8Array.from({ length: 300 }, (_, i) => i);
-  for (const [start, end] of [[0, 300], [0, 40], [10, 50], [10, 260], [299, 300], [150, 150]] as const) {
+  for (
+    const [start, end] of [[0, 300], [0, 40], [0, 100], [10, 50], [10, 260], [299, 300], [150, 150]] as const
+  ) {
     const buffer = new RecordBuffer(0);
     buffer.appendItemData(1, 1, source, start, end);
     assertEquals(buffer.bytes.slice(buffer.length - (end - start), buffer.length), source.slice(start, end));

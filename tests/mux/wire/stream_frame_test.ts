@@ -189,6 +189,11 @@ Deno.test("decodeErrorText bounds a long text and survives bytes that are not UT
     ...new Array(40_000).fill(97),
   ]);
   assertEquals(decodeErrorText(long, 0, long.length), "a".repeat(MAX_ERROR_TEXT_BYTES));
+  // A peer may send more than this side would: the cut must not leave half a character behind.
+  const wide = new TextEncoder().encode("pp" + "€".repeat(2_000));
+  const size = wide.length.toString(16).padStart(4, "0");
+  const frame = new Uint8Array([...hex(`81ae5472616e73706f72744572726f72da${size}`), ...wide]);
+  assertEquals(decodeErrorText(frame, 0, frame.length), "pp" + "€".repeat(1_364));
   const broken = hex("81ae5472616e73706f72744572726f72 a3 ff62fe");
   assertEquals(decodeErrorText(broken, 0, broken.length), "\ufffdb\ufffd");
   assertEquals(decodeErrorText(FINALIZED, 0, FINALIZED.length), "");
