@@ -42,7 +42,7 @@ static int ep, phase = WARM_UP, open_requests;
 static char request[2048];
 static int request_len;
 static struct histogram ttft, gap;
-static uint64_t tokens, events, bytes, completed, all_completed, stalled, failures[FAILURES];
+static uint64_t tokens, merged, events, bytes, completed, all_completed, stalled, failures[FAILURES];
 static char first_failure[256];
 
 static int64_t now_us(void) {
@@ -147,6 +147,7 @@ static void note_arrivals(struct conn *c, uint32_t events_before, uint64_t bytes
   for (uint32_t i = 0; i < arrived && c->tokens < (uint32_t)opt.tokens; i++) {
     if (phase == MEASURED) {
       if (c->tokens) hist_add(&gap, i ? 0 : now - c->last_us);
+      if (i) merged++;
       tokens++;
     }
     c->tokens++;
@@ -181,8 +182,8 @@ static void print_histogram(const char *name, const struct histogram *h) {
 static void print_result(double seconds, double cpu) {
   uint64_t errors = 0;
   printf("{\"event\":\"result\",\"streams\":%d,\"seconds\":%.3f,\"requests\":%lu,\"all_requests\":%lu,\"stalled\":%lu,\"tokens\":%lu,"
-         "\"events\":%lu,\"body_bytes\":%lu,\"tokens_per_s\":%.1f",
-         opt.streams, seconds, completed, all_completed, stalled, tokens, events, bytes, seconds > 0 ? tokens / seconds : 0);
+         "\"merged_tokens\":%lu,\"events\":%lu,\"body_bytes\":%lu,\"tokens_per_s\":%.1f",
+         opt.streams, seconds, completed, all_completed, stalled, tokens, merged, events, bytes, seconds > 0 ? tokens / seconds : 0);
   print_histogram("ttft_ms", &ttft);
   print_histogram("gap_ms", &gap);
   printf(",\"client_cpu_us_per_token\":%.3f,\"client_core_share\":%.4f,\"errors\":{", tokens ? cpu * 1e6 / tokens : 0,

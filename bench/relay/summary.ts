@@ -19,6 +19,8 @@ export interface ArmSummary {
   readonly rssBytes: number;
   readonly peakBytes: number;
   readonly eventBytes: number;
+  /** Share of tokens that came in one read with the one before. */
+  readonly mergedShare: number;
   readonly relayCores: number;
   readonly producerCores: number;
   readonly clientCores: number;
@@ -54,6 +56,7 @@ export function summarise(arm: string, repetitions: readonly Repetition[]): ArmS
     rssBytes: mid(({ memory }) => memory.rss),
     peakBytes: mid(({ memory }) => memory.peak),
     eventBytes: mid(({ load }) => load.body_bytes / load.events),
+    mergedShare: mid(({ load }) => load.merged_tokens / load.tokens),
     relayCores: mid((repetition) => repetition.relayCores),
     producerCores: mid((repetition) => repetition.producerCores),
     clientCores: mid((repetition) => repetition.clientCores),

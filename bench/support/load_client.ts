@@ -48,6 +48,8 @@ export interface LoadResult {
   readonly stalled: number;
   /** At most the number asked for per stream: a closing event without text is not a token. */
   readonly tokens: number;
+  /** Tokens that arrived in one read together with the one before: whoever relays them wrote several at once. */
+  readonly merged_tokens: number;
   readonly events: number;
   readonly body_bytes: number;
   readonly tokens_per_s: number;

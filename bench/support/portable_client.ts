@@ -26,6 +26,7 @@ const DATA = /^data:(?! ?\[DONE\])/gm;
 interface Totals {
   phase: "warm-up" | "measured" | "draining";
   tokens: number;
+  merged: number;
   events: number;
   bytes: number;
   completed: number;
@@ -41,6 +42,7 @@ async function main(args: readonly string[]): Promise<void> {
   const totals: Totals = {
     phase: "warm-up",
     tokens: 0,
+    merged: 0,
     events: 0,
     bytes: 0,
     completed: 0,
@@ -120,6 +122,7 @@ async function readOne(
     for (let i = 0; i < arrived && tokens < flags.tokens; i++, tokens++) {
       if (totals.phase !== "measured") continue;
       if (tokens > 0) totals.gaps.push(i > 0 ? 0 : now - last);
+      if (i > 0) totals.merged++;
       totals.tokens++;
     }
     if (totals.phase === "measured") totals.events += arrived, totals.bytes += text.length;
@@ -146,6 +149,7 @@ function report(totals: Totals, seconds: number, cpu: number) {
     all_requests: totals.allCompleted,
     stalled: 0,
     tokens: totals.tokens,
+    merged_tokens: totals.merged,
     events: totals.events,
     body_bytes: totals.bytes,
     tokens_per_s: totals.tokens / seconds,

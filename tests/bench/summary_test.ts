@@ -23,6 +23,7 @@ function repetition(change: Partial<Repetition> = {}, load: Partial<LoadResult> 
       all_requests: 10,
       stalled: 0,
       tokens: 1_000,
+      merged_tokens: 0,
       events: 1_000,
       body_bytes: 170_000,
       tokens_per_s: 1_000,
