@@ -12,6 +12,8 @@ export interface MsgpackBounds {
   maxBytes: number;
   /** Nested arrays and maps. */
   maxDepth: number;
+  /** Values in all, containers and map keys included: a decoder makes one object or more of each. Default: no bound. */
+  maxValues?: number;
 }
 
 /**
@@ -19,8 +21,10 @@ export interface MsgpackBounds {
  * cut short or uses a type that this program's peers never send (extensions, floats, reserved).
  */
 export function measureMsgpack(bytes: Uint8Array, bounds: MsgpackBounds): number {
+  const { maxValues = Infinity } = bounds;
   const left: number[] = [1];
   let at = 0;
+  let values = 0;
   while (left.length > 0) {
     const depth = left.length - 1;
     if (left[depth] === 0) {
@@ -28,6 +32,9 @@ export function measureMsgpack(bytes: Uint8Array, bounds: MsgpackBounds): number
       continue;
     }
     left[depth]!--;
+    if (++values > maxValues) {
+      throw new TokenplaneError("too_large", `Cannot read MessagePack: more than ${maxValues} values`);
+    }
     const marker = byteAt(bytes, at++);
     let skip = 0;
     let children = 0;

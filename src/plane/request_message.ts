@@ -15,9 +15,10 @@
  * | `body` | bin | the client's body, byte for byte |
  */
 import { decode, encode, type ValueMap, type ValueType } from "@std/msgpack";
+import { measureMsgpack } from "../../transports/msgpack_guard.ts";
 import { TokenplaneError } from "../errors.ts";
-import { checkMessagePack } from "./msgpack_bounds.ts";
-import type { Ticket } from "./types.ts";
+import { isInstanceId } from "../messenger/worker_id.ts";
+import type { Ticket } from "../stream.ts";
 
 /** Name of the messenger handler that takes a request. */
 export const GENERATE_HANDLER = "_tp_generate";
@@ -55,9 +56,11 @@ const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 const MAX_ID_CHARS = 256;
 const MAX_MODEL_CHARS = 512;
 const MAX_ADDRESS_BYTES = 8_192;
+/** Room for all but body and headers, unknown keys of later versions included. */
+const MAX_OTHER_BYTES = 65_536;
+const MAX_OTHER_VALUES = 128;
 const MAX_U32 = 0xffff_ffff;
 const MAX_U64 = 0xffff_ffff_ffff_ffffn;
-const INSTANCE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
 /** What a header value may not hold: with CR or LF a value would become a header of its own. */
@@ -91,13 +94,18 @@ export function encodeRequestMessage(message: RequestMessage): Uint8Array {
 /**
  * Decodes and checks a request from a frontend. The result shares no memory with `bytes`.
  *
- * Throws `protocol` when a field is missing or of the wrong shape, `too_large` when the body is over its limit.
+ * Throws `protocol` when a field is missing or of the wrong shape, `too_large` when something is over its limit.
  */
 export function decodeRequestMessage(
   bytes: Uint8Array,
   limits: RequestLimits = DEFAULT_REQUEST_LIMITS,
 ): RequestMessage {
-  checkMessagePack(bytes, { maxDepth: 4, maxValues: 64 + 2 * limits.maxHeaders });
+  const bounds = {
+    maxBytes: limits.maxBodyBytes + limits.maxHeaders * limits.maxHeaderChars + MAX_OTHER_BYTES,
+    maxDepth: 4,
+    maxValues: MAX_OTHER_VALUES + 2 * limits.maxHeaders,
+  };
+  if (measureMsgpack(bytes, bounds) !== bytes.length) throw refuse("message", "followed by nothing");
   const map = asMap(decode(bytes), "message");
   if (number(map, "v", 1, MAX_U32) !== 1) throw refuse("v", "1");
   const path = text(map, "path", 64);
@@ -124,8 +132,8 @@ export function decodeRequestMessage(
 
 function decodeTicket(map: ValueMap): Ticket {
   const peer = asMap(field(map, "peer"), "peer");
-  const instanceId = text(peer, "instance_id", 36);
-  if (!INSTANCE_ID.test(instanceId)) throw refuse("instance_id", "a lower-case UUID");
+  const instanceId = field(peer, "instance_id");
+  if (!isInstanceId(instanceId)) throw refuse("instance_id", "a lower-case UUID");
   const workerAddress = binary(peer, "worker_address");
   if (workerAddress.length === 0 || workerAddress.length > MAX_ADDRESS_BYTES) {
     throw refuse("worker_address", `1 to ${MAX_ADDRESS_BYTES} bytes`);
