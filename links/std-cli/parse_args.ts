@@ -27,7 +27,7 @@ export interface Args {
 /** Parses command line arguments. */
 export function parseArgs(args: readonly string[], options: ParseOptions = {}): Args {
   const { unknown, collect = [], ...rest } = options;
-  const parsed = minimist([...args], {
+  const parsed = minimist(dropNegations(args, unknown), {
     boolean: [...rest.boolean ?? []],
     string: [...rest.string ?? []],
     alias: Object.fromEntries(
@@ -49,4 +49,14 @@ export function parseArgs(args: readonly string[], options: ParseOptions = {}): 
     result[flag] = value === undefined ? [] : Array.isArray(value) ? value : [value];
   }
   return result;
+}
+
+/** minimist turns `--no-x` into x = false for every x; std does so only for flags declared negatable. */
+function dropNegations(args: readonly string[], unknown: ParseOptions["unknown"]): string[] {
+  const end = args.indexOf("--");
+  return args.filter((arg, index) => {
+    if (!arg.startsWith("--no-") || (end >= 0 && index > end)) return true;
+    unknown?.(arg);
+    return false;
+  });
 }

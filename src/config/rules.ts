@@ -1,0 +1,59 @@
+/** Settings that contradict each other. Ranges of single settings are in the schema. */
+import type { Mode, Setting } from "./setting.ts";
+import { envOf } from "./setting.ts";
+
+/** What the rules look at: resolved values, and the name under which each given one was given. */
+export interface Given {
+  readonly mode: Mode;
+  readonly values: Readonly<Record<string, unknown>>;
+  /** `--flag` or the variable's name, by flag; absent for a setting left at its default. */
+  readonly names: ReadonlyMap<string, string>;
+}
+
+/** The first contradiction, as the rest of a sentence that begins with "Cannot use"; null when there is none. */
+export function findContradiction(given: Given, settings: readonly Setting[]): string | null {
+  const { mode, values, names } = given;
+  const name = (flag: string) => names.get(flag) ?? `--${flag}`;
+  if (mode === "worker") {
+    const engine = values["engine"] as string;
+    const other = engine === "mock" ? "OpenAI-compatible engine" : "Mock engine";
+    for (const setting of settings) {
+      if (setting.group === other && names.has(setting.flag)) {
+        return `${names.get(setting.flag)} with ${name("engine")} "${engine}": it is for the ${
+          engine === "mock" ? '"openai"' : '"mock"'
+        } engine`;
+      }
+    }
+    if (engine === "openai" && values["engineUrl"] === null) {
+      return `${name("engine")} "openai" without --engine-url (${
+        envOf(settings.find((one) => one.flag === "engine-url")!)
+      }): the server behind the worker must be named, e.g. "http://127.0.0.1:8080/v1"`;
+    }
+    if (engine === "openai" && values["flush"] === "step") {
+      return `${name("flush")} "step" with ${
+        name("engine")
+      } "openai": only the "mock" engine has decode steps`;
+    }
+    if ((values["frontends"] as readonly unknown[]).length === 0) {
+      return 'worker without --frontend (TOKENPLANE_FRONTEND): at least one HOST:PORT, e.g. "127.0.0.1:7000"';
+    }
+  }
+  if (values["flush"] === "step" && names.has("batch-ms")) {
+    return `${name("flush")} "step" with ${name("batch-ms")}: with "step" the engine says when to write`;
+  }
+  const slot = values["slotByteBudget"] as number;
+  const peer = values["peerByteBudget"] as number;
+  if (slot > peer) {
+    return `${name("slot-byte-budget")} ${slot} with ${
+      name("peer-byte-budget")
+    } ${peer}: allowed up to the peer's budget`;
+  }
+  const body = values["maxBodyBytes"] as number | undefined;
+  const bodies = values["maxBodyBytesInFlight"] as number | undefined;
+  if (body !== undefined && bodies !== undefined && body > bodies) {
+    return `${name("max-body-bytes")} ${body} with ${
+      name("max-body-bytes-in-flight")
+    } ${bodies}: allowed up to that of all bodies together`;
+  }
+  return null;
+}
