@@ -17,6 +17,7 @@ const INITIAL_ARENA_BYTES = 1_048_576;
 /** An arena that grew beyond this is given up once it has been emptied. */
 const MAX_KEPT_ARENA_BYTES = 8_388_608;
 const PREFIX_BYTES = Layout.receiveParams.size;
+const PREFIX_LONG = BigInt(PREFIX_BYTES);
 
 /**
  * Takes one message. `replyEndpoint` is 0 when the sender did not offer one; it is a live endpoint only during the call.
@@ -48,7 +49,7 @@ interface Arena {
 export class Receiver {
   readonly #memcpy: UcxLibrary["c"]["memcpy"];
   readonly #callback: ReceiveCallback;
-  readonly #limit: bigint;
+  readonly #limit: number;
   readonly #onDrop: (reason: DropReason) => void;
   #filling: Arena = newArena(INITIAL_ARENA_BYTES);
   #spare: Arena = newArena(INITIAL_ARENA_BYTES);
@@ -56,11 +57,11 @@ export class Receiver {
   /** @param maxBytes largest header and data together; what is larger is dropped */
   constructor(library: UcxLibrary, maxBytes: number, onDrop: (reason: DropReason) => void) {
     this.#memcpy = library.c.memcpy;
-    this.#limit = BigInt(maxBytes);
+    this.#limit = maxBytes;
     this.#onDrop = onDrop;
     this.#callback = receiveCallback((kind, header, headerBytes, data, dataBytes, parameters) => {
       try {
-        return this.#take(Number(kind), header, headerBytes, data, dataBytes, parameters);
+        return this.#take(kind, header, headerBytes, data, dataBytes, parameters);
       } catch {
         // Nothing may be thrown through native frames. What can fail here is growing the arena.
         this.#onDrop("receive_error");
@@ -131,36 +132,34 @@ export class Receiver {
 
   #take(
     kind: number,
-    header: bigint,
-    headerBytes: bigint,
-    data: bigint,
-    dataBytes: bigint,
-    parameters: bigint,
+    header: Deno.PointerValue,
+    headerBytes: number,
+    data: Deno.PointerValue,
+    dataBytes: number,
+    parameters: Deno.PointerValue,
   ): number {
     if (headerBytes + dataBytes > this.#limit) {
       this.#onDrop("too_large");
       return UcsStatus.ok;
     }
-    const headerLength = Number(headerBytes);
-    const dataLength = Number(dataBytes);
     const arena = this.#filling;
     const at = arena.used;
     // Rounded up to 8, so that the prefix can be read through the wider views.
-    const end = (at + PREFIX_BYTES + headerLength + dataLength + 7) & ~7;
+    const end = (at + PREFIX_BYTES + headerBytes + dataBytes + 7) & ~7;
     if (end > arena.bytes.length) growArena(arena, end);
     const target = arena.base + BigInt(at);
-    this.#memcpy(target, parameters, BigInt(PREFIX_BYTES));
+    this.#memcpy(target, parameters, PREFIX_LONG);
     if ((arena.words[at >>> 2]! & ReceiveAttribute.rendezvous) !== 0) {
       // The data pointer is a descriptor then. Whoever sends by rendezvous breaks the wire's rule.
       this.#onDrop("rendezvous");
       return UcsStatus.unsupported;
     }
-    if (headerLength > 0) this.#memcpy(target + BigInt(PREFIX_BYTES), header, headerBytes);
-    if (dataLength > 0) this.#memcpy(target + BigInt(PREFIX_BYTES + headerLength), data, dataBytes);
+    if (headerBytes > 0) this.#memcpy(target + PREFIX_LONG, header, BigInt(headerBytes));
+    if (dataBytes > 0) this.#memcpy(target + BigInt(PREFIX_BYTES + headerBytes), data, BigInt(dataBytes));
     arena.used = end;
     arena.kinds.push(kind);
-    arena.headerBytes.push(headerLength);
-    arena.dataBytes.push(dataLength);
+    arena.headerBytes.push(headerBytes);
+    arena.dataBytes.push(dataBytes);
     arena.offsets.push(at);
     return UcsStatus.ok;
   }

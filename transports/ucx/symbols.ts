@@ -35,14 +35,16 @@ const UCP_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 const LIBC_SYMBOLS = {
-  memcpy: { parameters: ["usize", "usize", "usize"], result: "void" },
+  memcpy: { parameters: ["usize", "pointer", "usize"], result: "void" },
   getenv: { parameters: ["buffer"], result: "pointer" },
   poll: { parameters: ["buffer", "u64", "i32"], result: "i32", nonblocking: true },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 const RECEIVE_CALLBACK = {
-  // argument, header, header length, data, data length, ucp_am_recv_param_t
-  parameters: ["usize", "usize", "usize", "usize", "usize", "usize"],
+  // Argument, header, header length, data, data length, ucp_am_recv_param_t. Numbers and pointers are the cheapest way
+  // in. The lengths are wider in C, but an eager message is far below 4 GiB, and a rendezvous, which could be longer,
+  // is refused without a look at them.
+  parameters: ["u32", "pointer", "u32", "pointer", "u32", "pointer"],
   result: "i8",
 } as const satisfies Deno.UnsafeCallbackDefinition;
 
@@ -77,12 +79,12 @@ export function openC(): CLibrary {
  */
 export function receiveCallback(
   handler: (
-    argument: bigint,
-    header: bigint,
-    headerBytes: bigint,
-    data: bigint,
-    dataBytes: bigint,
-    parameters: bigint,
+    argument: number,
+    header: Deno.PointerValue,
+    headerBytes: number,
+    data: Deno.PointerValue,
+    dataBytes: number,
+    parameters: Deno.PointerValue,
   ) => number,
 ): ReceiveCallback {
   return new Deno.UnsafeCallback(RECEIVE_CALLBACK, handler);
