@@ -50,7 +50,7 @@ async function main(args: readonly string[]): Promise<boolean> {
     frontendFlags: words(flags["frontend-flags"]),
   };
   const window = { seconds: flags.seconds, warmupSeconds: flags["warmup-seconds"] };
-  const arms = [...native === null ? [] : [floorArm], tokenplaneArm("tokenplane", ["--shards", "1"])];
+  const arms = [...native === null ? [] : [floorArm], tokenplaneArm("tokenplane", [])];
   const repetitions: Repetition[] = [];
   for (let rep = 0; rep < flags.reps; rep++) {
     for (const arm of arms) repetitions.push(await measureArm(arm, settings, window));

@@ -44,7 +44,7 @@ export async function withPair<T>(options: PairOptions, use: (pair: Pair) => Pro
   const native = await buildNative();
   if (native === null) throw new Error(NO_COMPILER);
   const cores = await chooseCores();
-  const running = await tokenplaneArm("tokenplane", ["--shards", "1"]).start({
+  const running = await tokenplaneArm("tokenplane", []).start({
     native,
     tokenplane: tokenplaneCommand(options.flags.binary),
     tokens: options.tokens,

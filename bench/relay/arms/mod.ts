@@ -11,8 +11,8 @@ export const ARMS: readonly Arm[] = [
   floorArm,
   nginxArm,
   haproxyArm,
-  tokenplaneArm("tokenplane", ["--shards", "1"]),
-  tokenplaneArm("tokenplane-lanes4", ["--shards", "1", "--lanes", "4"], ["--lanes", "4"]),
+  tokenplaneArm("tokenplane", []),
+  tokenplaneArm("tokenplane-lanes4", ["--lanes", "4"], ["--lanes", "4"]),
 ];
 
 /** Finds arms by a list as "floor,nginx"; "all" is every one. Throws a RangeError for a name that is not known. */

@@ -4,6 +4,13 @@ import { answersOk, ManagedProcess, waitUntilReady } from "../../support/managed
 import { freePort } from "../../support/tools.ts";
 import type { Arm } from "./arm.ts";
 
+/** One isolate, so that arms compare per core; a build without shards has only one and does not know the flag. */
+async function oneShard(tokenplane: readonly string[]): Promise<string[]> {
+  const [program = "", ...args] = [...tokenplane, "frontend", "--help"];
+  const { stdout } = await new Deno.Command(program, { args, stdin: "null", stderr: "null" }).output();
+  return new TextDecoder().decode(stdout).includes("--shards") ? ["--shards", "1"] : [];
+}
+
 /** An arm with further flags for frontend and worker. */
 export function tokenplaneArm(
   name: string,
@@ -21,6 +28,7 @@ export function tokenplaneArm(
         ...context.tokenplane,
         "frontend",
         ...["--listen", `127.0.0.1:${port}`, "--node-listen", node],
+        ...await oneShard(context.tokenplane),
         ...frontendFlags,
         ...context.frontendFlags ?? [],
       ], { cores: context.relayCores, ...openFiles });
@@ -29,6 +37,7 @@ export function tokenplaneArm(
         "worker",
         ...["--frontend", node, "--node-listen", "127.0.0.1:0", "--model", "mock", "--engine", "mock"],
         ...["--mock-ttft-ms", String(context.ttftMs), "--mock-itl-ms", String(context.stepMs)],
+        ...["--mock-event-bytes", String(context.eventBytes)],
         ...workerFlags,
         ...context.workerFlags ?? [],
       ], { cores: context.otherCores, ...openFiles });
