@@ -1,0 +1,229 @@
+/** A frontend on a real port, over a fake plane and a fake messenger. */
+import net from "node:net";
+import type { Clock } from "../../src/clock.ts";
+import { FrontendNode, type FrontendParts } from "../../src/frontend/node.ts";
+import type { FrontendOptions } from "../../src/frontend/options.ts";
+import { OUTCOMES } from "../../src/frontend/stats.ts";
+import { decodeRequestMessage, type RequestMessage } from "../../src/plane/request_message.ts";
+import { FakeMessenger } from "./fake_messenger.ts";
+import { FakePlane, type FakeStream } from "./fake_plane.ts";
+
+/** What one test works with. */
+export class FrontendHarness {
+  readonly messenger = new FakeMessenger();
+  readonly plane = new FakePlane();
+  readonly node: FrontendNode;
+  readonly requests: RequestMessage[] = [];
+  port = 0;
+  #waiters: ((stream: FakeStream) => void)[] = [];
+  #unclaimed: FakeStream[] = [];
+
+  constructor(options: Partial<FrontendOptions> = {}, parts: Partial<FrontendParts> = {}) {
+    this.plane.onRegister = (stream) => {
+      const waiter = this.#waiters.shift();
+      if (waiter === undefined) this.#unclaimed.push(stream);
+      else waiter(stream);
+    };
+    this.messenger.onAckRequest = (_peer, _handler, payload) => {
+      this.requests.push(decodeRequestMessage(payload));
+      return Promise.resolve();
+    };
+    this.node = new FrontendNode({ messenger: this.messenger, plane: this.plane, options, ...parts });
+  }
+
+  get base(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async start(): Promise<this> {
+    this.port = await this.node.start({ hostname: "127.0.0.1", port: 0 });
+    return this;
+  }
+
+  /** Lets a worker join; returns its instance id. */
+  join(number = 1, models: readonly string[] = ["m"], extra: Record<string, unknown> = {}): string {
+    const id = workerId(number);
+    this.messenger.call("_tp_join", {
+      peer_info: { instance_id: id, worker_address: [0x80] },
+      models: models.map((model) => ({ id: model, created: 1_700_000_000, owned_by: "test" })),
+      engine: "fake",
+      capacity: 0,
+      ...extra,
+    });
+    return id;
+  }
+
+  /** The next stream that the frontend registers (or registered, if nobody has asked for it yet). */
+  nextStream(): Promise<FakeStream> {
+    const known = this.#unclaimed.shift();
+    if (known !== undefined) return Promise.resolve(known);
+    return new Promise((resolve) => this.#waiters.push(resolve));
+  }
+
+  /** Posts a chat request; `fields` replace the defaults. */
+  post(fields: Record<string, unknown> = {}, init: RequestInit = {}): Promise<Response> {
+    return fetch(`${this.base}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(chatBody(fields)),
+      ...init,
+    });
+  }
+
+  /** Outcomes counted so far, those that are not zero. */
+  outcomes(): Record<string, number> {
+    const sums: Record<string, number> = {};
+    for (const { stream, unary } of Object.values(this.node.stats.requests)) {
+      for (const outcome of OUTCOMES) {
+        const count = stream.outcomes[outcome] + unary.outcomes[outcome];
+        if (count > 0) sums[outcome] = (sums[outcome] ?? 0) + count;
+      }
+    }
+    return sums;
+  }
+
+  async close(): Promise<void> {
+    await this.node.close();
+  }
+}
+
+/** Runs a test with a started frontend and one worker of model `m`. */
+export async function withFrontend(
+  options: Partial<FrontendOptions>,
+  test: (harness: FrontendHarness) => Promise<void>,
+  parts: { readonly clock?: Clock } = {},
+): Promise<void> {
+  const harness = await new FrontendHarness(options, parts).start();
+  harness.join();
+  try {
+    await test(harness);
+  } finally {
+    await harness.close();
+  }
+}
+
+/** Instance id of worker `number`. */
+export function workerId(number: number): string {
+  return `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
+}
+
+/** A chat request's fields. */
+export function chatBody(fields: Record<string, unknown> = {}): Record<string, unknown> {
+  return { model: "m", messages: [{ role: "user", content: "hi" }], stream: true, ...fields };
+}
+
+/** A chat request as it goes over the wire. */
+export function rawChat(fields: Record<string, unknown> = {}, head = ""): string {
+  const body = JSON.stringify(chatBody(fields));
+  return `POST /v1/chat/completions HTTP/1.1\r\nhost: t\r\ncontent-length: ${body.length}\r\n${head}\r\n${body}`;
+}
+
+/** A TCP client that keeps what it read. */
+export class RawClient {
+  readonly socket: net.Socket;
+  text = "";
+  isClosed = false;
+  #checks: (() => void)[] = [];
+
+  private constructor(socket: net.Socket) {
+    this.socket = socket;
+    socket.setEncoding("latin1");
+    socket.on("data", (chunk: string) => {
+      this.text += chunk;
+      this.#check();
+    });
+    socket.on("error", () => {});
+    socket.on("end", () => socket.end());
+    socket.on("close", () => {
+      this.isClosed = true;
+      this.#check();
+    });
+  }
+
+  static connect(port: number): Promise<RawClient> {
+    return new Promise((resolve, reject) => {
+      const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+      socket.once("error", reject);
+      socket.once("connect", () => resolve(new RawClient(socket)));
+    });
+  }
+
+  send(text: string | Uint8Array): this {
+    this.socket.write(text);
+    return this;
+  }
+
+  /** Waits until what was read satisfies `isEnough`, or the connection is closed. */
+  async until(isEnough: (text: string) => boolean): Promise<string> {
+    while (!isEnough(this.text) && !this.isClosed) {
+      await new Promise<void>((resolve) => this.#checks.push(resolve));
+    }
+    return this.text;
+  }
+
+  async closed(): Promise<string> {
+    while (!this.isClosed) await new Promise<void>((resolve) => this.#checks.push(resolve));
+    return this.text;
+  }
+
+  async close(): Promise<void> {
+    this.socket.destroy();
+    await this.closed();
+  }
+
+  #check(): void {
+    const checks = this.#checks;
+    this.#checks = [];
+    for (const check of checks) check();
+  }
+}
+
+/** One response cut out of raw bytes. */
+export interface RawResponse {
+  readonly status: number;
+  readonly head: string;
+  readonly body: string;
+  /** Sizes of the chunks, last (0) included; empty when the body is not chunked. */
+  readonly chunks: readonly number[];
+  readonly rest: string;
+}
+
+/** Parses one whole response with the strictness of the standard; null when it is not complete. Throws on bad framing. */
+export function parseRaw(text: string): RawResponse | null {
+  const split = text.indexOf("\r\n\r\n");
+  if (split < 0) return null;
+  const head = text.slice(0, split);
+  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1]);
+  if (!/^transfer-encoding: chunked$/im.test(head)) {
+    const length = Number(/^content-length: (\d+)$/im.exec(head)?.[1] ?? 0);
+    const end = split + 4 + length;
+    if (text.length < end) return null;
+    return { status, head, body: text.slice(split + 4, end), chunks: [], rest: text.slice(end) };
+  }
+  let at = split + 4;
+  let body = "";
+  const chunks: number[] = [];
+  for (;;) {
+    const line = text.indexOf("\r\n", at);
+    if (line < 0) return null;
+    const hex = text.slice(at, line);
+    if (!/^[0-9a-f]{1,8}$/i.test(hex)) throw new Error(`Bad chunk size "${hex}"`);
+    const size = Number.parseInt(hex, 16);
+    if (text.length < line + 2 + size + 2) return null;
+    chunks.push(size);
+    body += text.slice(line + 2, line + 2 + size);
+    at = line + 2 + size;
+    if (text.slice(at, at + 2) !== "\r\n") throw new Error("Bad end of a chunk");
+    at += 2;
+    if (size === 0) return { status, head, body, chunks, rest: text.slice(at) };
+  }
+}
+
+/** Waits, a turn of the event loop at a time, until `isTrue`; fails after `ms`. */
+export async function until(isTrue: () => boolean, what: string, ms = 3_000): Promise<void> {
+  const end = performance.now() + ms;
+  while (!isTrue()) {
+    if (performance.now() > end) throw new Error(`Waited in vain for: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
