@@ -95,8 +95,7 @@ export class FrontendLink {
 
   /** Joins no more, and tells the frontend so; the connection stays for what is running. */
   async leave(timeoutMs: number): Promise<void> {
-    this.#isClosed = true;
-    this.#clearTimer();
+    this.stop();
     if (this.#instanceId === null) return;
     const { messenger } = this.#context;
     const message = { instance_id: messenger.instanceId };
@@ -107,10 +106,15 @@ export class FrontendLink {
     }
   }
 
-  /** Joins no more and lets the frontend go. */
-  close(): void {
+  /** Joins no more. */
+  stop(): void {
     this.#isClosed = true;
     this.#clearTimer();
+  }
+
+  /** Joins no more and lets the frontend go, with what still runs for it. */
+  close(): void {
+    this.stop();
     this.#replace(null);
   }
 

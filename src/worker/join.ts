@@ -83,13 +83,11 @@ export class Join {
     await Promise.all([...this.#links.values()].map((link) => link.leave(timeoutMs)));
   }
 
-  /** Lets every frontend go. */
-  close(): void {
+  /** Joins no more. Frontends stay registered: what is on its way to them still has to get there. */
+  stop(): void {
     this.#isLeaving = true;
     this.#preparation.onLost = null;
-    for (const link of this.#links.values()) link.close();
-    this.#links.clear();
-    this.#shards.clear();
+    for (const link of this.#links.values()) link.stop();
   }
 
   #open(address: string): void {

@@ -119,11 +119,11 @@ export class WorkerNode {
   async #close(): Promise<void> {
     const { engine, messenger, plane } = this.#options;
     this.#state = "closed";
+    this.#join.stop();
     this.#handler.stopAccepting();
     this.#handler.endAll("The worker is shutting down");
     await engine.close();
     plane.flushBatch();
-    this.#join.close();
     plane.close();
     await messenger.shutdown(SHUTDOWN_TIMEOUT_MS);
   }

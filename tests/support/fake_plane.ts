@@ -1,171 +1,102 @@
-/** A response plane without a network: the test is the worker. */
-import type { InstanceId } from "../../transports/contract.ts";
-import {
-  encodeHeadNote,
-  encodeSummaryNote,
-  type ProducerOutcome,
-  type TokenUsage,
-} from "../../src/plane/notes.ts";
-import type { Anchor, Sender, StreamConsumer, StreamEnd, Ticket } from "../../src/stream.ts";
+/** A plane that keeps what senders got; a test says when they are full and when they end. */
 import type { ResponsePlane } from "../../src/plane/types.ts";
+import type { Anchor, Sender, SenderEnd, Ticket } from "../../src/stream.ts";
 
-const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 
-/** The worker's hold on one stream; also the anchor that the frontend was given. */
-export class FakeStream implements Anchor {
+/** Records one stream; `room` is how many items it takes before it says false. */
+export class FakeSender implements Sender {
   readonly ticket: Ticket;
-  readonly producer: InstanceId | null;
-  readonly #plane: FakePlane;
-  readonly #consumer: StreamConsumer;
-  readonly #waiting: (() => void)[] = [];
-  isPaused = false;
-  pauses = 0;
-  /** Why the frontend cancelled; null while it has not. */
-  cancelled: string | null = null;
-  hasEnded = false;
-  /** Data bytes handed to the consumer. */
-  delivered = 0;
+  ended: SenderEnd | null = null;
+  onWritable: (() => void) | null = null;
+  onEnded: ((why: SenderEnd) => void) | null = null;
+  /** Items in order: data as text, notes as parsed JSON, the end as a word. */
+  readonly items: unknown[] = [];
+  room = Infinity;
 
-  constructor(plane: FakePlane, consumer: StreamConsumer, producer: InstanceId | null, ticket: Ticket) {
-    this.#plane = plane;
-    this.#consumer = consumer;
-    this.producer = producer;
+  constructor(ticket: Ticket) {
     this.ticket = ticket;
   }
 
-  /** Items that wait for the consumer. */
-  get waiting(): number {
-    return this.#waiting.length;
+  get writable(): boolean {
+    return this.ended === null && this.room > 0;
   }
 
-  pause(): void {
-    this.isPaused = true;
-    this.pauses++;
+  sendData(bytes: Uint8Array): boolean {
+    return this.#push(decoder.decode(bytes));
   }
 
-  resume(): void {
-    this.isPaused = false;
-    this.#drain();
+  sendNote(text: string): boolean {
+    return this.#push(JSON.parse(text));
   }
 
-  cancel(reason: string): void {
-    if (this.hasEnded || this.cancelled !== null) return;
-    this.cancelled = reason;
-    this.#waiting.length = 0;
+  /** A full sender keeps its terminal until there is room, as a mux without credit does. */
+  finalize(): void {
+    this.#finish("finalized");
   }
 
-  head(status = 200, contentType = "text/event-stream"): this {
-    return this.note(encodeHeadNote({ status, contentType }));
+  fail(message: string): void {
+    this.#finish(`failed: ${message}`);
   }
 
-  note(text: string): this {
-    return this.#push(() => this.#consumer.onNote(text));
+  drop(): void {
+    this.#finish("dropped");
   }
 
-  /** One data item. It is scribbled over after the call, as the real planes' buffers are. */
-  data(item: string | Uint8Array): this {
-    const bytes = typeof item === "string" ? encoder.encode(item) : item;
-    return this.#push(() => {
-      const read = new Uint8Array(bytes.length + 7);
-      read.set(bytes, 3);
-      this.delivered += bytes.length;
-      this.#consumer.onData(read, 3, 3 + bytes.length);
-      read.fill(0x3f);
-    });
+  /** The stream ends from outside. */
+  end(why: SenderEnd): void {
+    if (this.ended !== null) return;
+    this.ended = why;
+    this.onEnded?.(why);
   }
 
-  summary(
-    outcome: ProducerOutcome = "ok",
-    finishReasons: readonly string[] = ["stop"],
-    usage: TokenUsage | null = null,
-    detail?: string,
-  ): this {
-    return this.note(
-      encodeSummaryNote({ outcome, usage, finishReasons, ...(detail === undefined ? {} : { detail }) }),
-    );
+  /** Room again. */
+  release(): void {
+    this.room = Infinity;
+    if (this.items.at(-1) === "finalized") this.ended ??= "finished";
+    else this.onWritable?.();
   }
 
-  end(end: StreamEnd = { kind: "finalized" }): this {
-    return this.#push(() => {
-      this.hasEnded = true;
-      this.#consumer.onEnd(end);
-    });
+  #push(item: unknown): boolean {
+    if (this.ended !== null) return false;
+    this.items.push(item);
+    return --this.room >= 0;
   }
 
-  /** Summary `ok` and a clean end. */
-  finish(): this {
-    return this.summary().end();
-  }
-
-  drop(reason = "lane lost"): this {
-    return this.end({ kind: "dropped", reason });
-  }
-
-  /** Everything said so far arrives in one read. */
-  flush(): this {
-    this.#plane.delivered();
-    return this;
-  }
-
-  #push(item: () => void): this {
-    if (this.hasEnded || this.cancelled !== null) return this;
-    this.#waiting.push(item);
-    if (!this.isPaused) this.#drain();
-    return this;
-  }
-
-  #drain(): void {
-    while (!this.isPaused && this.cancelled === null) {
-      const item = this.#waiting.shift();
-      if (item === undefined) return;
-      item();
-    }
+  #finish(how: string): void {
+    if (this.ended !== null) return;
+    this.items.push(how);
+    if (this.room > 0) this.ended = "finished";
   }
 }
 
-/** {@linkcode ResponsePlane} whose streams the test drives. */
+/** Opens {@linkcode FakeSender}s. */
 export class FakePlane implements ResponsePlane {
-  readonly streams: FakeStream[] = [];
-  #callback: () => void = () => {};
-  #next = 1n;
-  onRegister: (stream: FakeStream) => void = () => {};
+  readonly senders: FakeSender[] = [];
+  /** What a new sender has ended with already, null for an open one. */
+  refuses: SenderEnd | null = null;
+  isClosed = false;
+  flushes = 0;
 
-  register(consumer: StreamConsumer, producer: InstanceId | null): FakeStream {
-    const ticket: Ticket = {
-      handle: { hi: 7n, lo: this.#next++ },
-      routingSessionId: 1n,
-      initialCredit: 32,
-      slotByteBudget: 0,
-      heartbeatIntervalMs: 5_000,
-      lanes: 1,
-      freeBeats: true,
-      peer: { instanceId: "00000000-0000-4000-8000-000000000000", workerAddress: new Uint8Array([0x80]) },
-    };
-    const stream = new FakeStream(this, consumer, producer, ticket);
-    this.streams.push(stream);
-    this.onRegister(stream);
-    return stream;
+  register(): Anchor {
+    throw new Error("Cannot register: a worker has no anchors");
   }
 
-  /** Streams that neither ended nor were cancelled. */
-  get live(): number {
-    return this.streams.filter((stream) => !stream.hasEnded && stream.cancelled === null).length;
+  open(ticket: Ticket): Sender {
+    const sender = new FakeSender(ticket);
+    sender.ended = this.refuses;
+    this.senders.push(sender);
+    return sender;
   }
 
-  open(): Sender {
-    throw new Error("A fake plane has no sending end");
+  flushBatch(): void {
+    this.flushes++;
   }
 
-  flushBatch(): void {}
+  onDelivered(): void {}
 
-  onDelivered(callback: () => void): void {
-    this.#callback = callback;
+  close(): void {
+    this.isClosed = true;
+    for (const sender of this.senders) sender.end("closed");
   }
-
-  /** The end of a read. */
-  delivered(): void {
-    this.#callback();
-  }
-
-  close(): void {}
 }
