@@ -15,7 +15,10 @@ export interface SpawnOptions {
 
 const TAIL_CHARACTERS = 8_192;
 const STOP_MS = 3_000;
+/** Long enough for `finally` blocks to remove their files once the processes are gone. */
+const CLEAN_UP_MS = 200;
 const running = new Set<ManagedProcess>();
+let stopping = false;
 
 /** A process we started. Ends with {@linkcode ManagedProcess.stop}, by its own pid. */
 export class ManagedProcess {
@@ -54,6 +57,7 @@ export class ManagedProcess {
     if (prlimit !== null) argv.unshift(prlimit, `--nofile=${limit}`);
     const [program, ...args] = argv;
     if (program === undefined) throw new Error(`Cannot start "${name}": the command is empty`);
+    if (stopping) throw new Error(`Cannot start "${name}": the benchmark was told to stop`);
     const child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "piped" })
       .spawn();
     return new ManagedProcess(name, child, options.onLine);
@@ -121,10 +125,12 @@ function raisedOpenFiles(wanted: number): string | null {
   return Deno.uid() === 0 ? `${wanted}:${wanted}` : `${hard}:${hard}`;
 }
 
-/** On Ctrl-C or SIGTERM: ends every process that was started here, then this program, with exit code 130. */
+/** On Ctrl-C or SIGTERM: ends every process that was started here, then this program, with an exit code other than 0. */
 export function stopChildrenOnSignal(): void {
   const stop = async () => {
+    stopping = true;
     await Promise.all([...running].map((process) => process.stop()));
+    await delay(CLEAN_UP_MS);
     Deno.exit(130);
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, stop);
