@@ -1,0 +1,48 @@
+import { systemClock } from "../../src/clock.ts";
+import type { Transport } from "../../transports/contract.ts";
+import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
+import { PausableSockets } from "../support/pausable_sockets.ts";
+import type { TransportHarness } from "./transport_harness.ts";
+import { testTransport } from "./transport_suite.ts";
+
+testTransport("Tcp", newTcpHarness);
+
+function newTcpHarness(): TransportHarness {
+  const sockets = new Map<Transport, PausableSockets>();
+  return {
+    transport: (options = {}) => {
+      const source = new PausableSockets();
+      const transport = new TcpTransport({
+        lanes: options.lanes ?? 4,
+        queue: { maxFrames: options.queueFrames ?? 256, maxBytes: 1_048_576 },
+        sockets: source,
+        ...(options.onBug === undefined ? {} : { onBug: options.onBug }),
+      });
+      sockets.set(transport, source);
+      return transport;
+    },
+    deadEntry: () => {
+      const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+      const { port } = listener.addr;
+      listener.close();
+      return new TextEncoder().encode(`tcp://127.0.0.1:${port}`);
+    },
+    // Connections of one transport are numbered in order of acceptance, and so are their sockets.
+    pause: (at, from) => sockets.get(at)!.pause(from.id),
+    until,
+    run: (promise) => promise,
+    linger: () => pass(20),
+  };
+}
+
+function pass(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const end = systemClock.now() + 10_000;
+  while (!condition()) {
+    if (systemClock.now() > end) throw new Error(`Waited in vain for ${what}`);
+    await pass(1);
+  }
+}
