@@ -91,7 +91,7 @@ export function createApp(context: AppContext): Hono<Env> {
   app.get(
     "/v1/models/*",
     guarded((c) => {
-      const id = decodeURIComponent(c.req.path.slice("/v1/models/".length));
+      const id = decoded(c.req.path.slice("/v1/models/".length));
       const card = context.models().find((model) => model.id === id);
       if (card !== undefined) return reply(c, 200, modelObject(card));
       const { status, body } = errorReply(modelNotFound(id.slice(0, 256)));
@@ -138,6 +138,14 @@ export function createApp(context: AppContext): Hono<Env> {
 export function unroutable(): Response {
   const body: ErrorBody = httpErrorBody("The request line or the host is not valid.", "bad_request");
   return new Response(JSON.stringify(body), { status: 400, headers: { "content-type": "application/json" } });
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function modelObject(card: ModelCard): Record<string, unknown> {

@@ -30,6 +30,8 @@ export function errorOfOutcome(outcome: Outcome, detail: string): TokenplaneErro
       return new TokenplaneError("cancelled", `Cannot complete the request: ${detail}`);
     case "internal_error":
       return new TokenplaneError("internal", `Cannot complete the request: ${detail}`);
+    case "dropped":
+      return new TokenplaneError("connection", `Cannot complete the request: ${detail}`);
     default:
       return new TokenplaneError("remote", `Cannot complete the request: ${detail}`);
   }

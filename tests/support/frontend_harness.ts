@@ -1,22 +1,22 @@
-/** A frontend on a real port, over a fake plane and a fake messenger. */
+/** A frontend on a real port, over a scripted plane and messenger. */
 import net from "node:net";
 import type { Clock } from "../../src/clock.ts";
 import { FrontendNode, type FrontendParts } from "../../src/frontend/node.ts";
 import type { FrontendOptions } from "../../src/frontend/options.ts";
 import { OUTCOMES } from "../../src/frontend/stats.ts";
 import { decodeRequestMessage, type RequestMessage } from "../../src/plane/request_message.ts";
-import { FakeMessenger } from "./fake_messenger.ts";
-import { FakePlane, type FakeStream } from "./fake_plane.ts";
+import { ScriptedMessenger } from "./scripted_messenger.ts";
+import { ScriptedPlane, type ScriptedStream } from "./scripted_plane.ts";
 
 /** What one test works with. */
 export class FrontendHarness {
-  readonly messenger = new FakeMessenger();
-  readonly plane = new FakePlane();
+  readonly messenger = new ScriptedMessenger();
+  readonly plane = new ScriptedPlane();
   readonly node: FrontendNode;
   readonly requests: RequestMessage[] = [];
   port = 0;
-  #waiters: ((stream: FakeStream) => void)[] = [];
-  #unclaimed: FakeStream[] = [];
+  #waiters: ((stream: ScriptedStream) => void)[] = [];
+  #unclaimed: ScriptedStream[] = [];
 
   constructor(options: Partial<FrontendOptions> = {}, parts: Partial<FrontendParts> = {}) {
     this.plane.onRegister = (stream) => {
@@ -54,7 +54,7 @@ export class FrontendHarness {
   }
 
   /** The next stream that the frontend registers (or registered, if nobody has asked for it yet). */
-  nextStream(): Promise<FakeStream> {
+  nextStream(): Promise<ScriptedStream> {
     const known = this.#unclaimed.shift();
     if (known !== undefined) return Promise.resolve(known);
     return new Promise((resolve) => this.#waiters.push(resolve));
