@@ -143,7 +143,7 @@ export class Lane {
 
   #dial(): void {
     const epoch: Epoch = {
-      queue: new SendQueue(this.#settings.queue, this.#settings.clock.now),
+      queue: new SendQueue(this.#settings.queue, this.#settings.now),
       abort: new AbortController(),
       dialled: Promise.withResolvers(),
       socket: null,
@@ -169,7 +169,7 @@ export class Lane {
         onWriteFailed: (caught) => this.#die(epoch, `write failed: ${messageOf(caught)}`),
       },
       this.#stats,
-      this.#settings.clock.now,
+      this.#settings.now,
     );
     epoch.writer = writer;
     if (epoch.queue.frames > 0) writer.kick();

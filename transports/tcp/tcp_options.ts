@@ -32,10 +32,15 @@ export interface TcpOptions {
 }
 
 /** {@linkcode TcpOptions} with nothing missing. */
-export type TcpSettings = Required<Omit<TcpOptions, "advertiseHost">> & { advertiseHost: string | null };
+export interface TcpSettings extends Required<Omit<TcpOptions, "advertiseHost">> {
+  advertiseHost: string | null;
+  /** The clock's `now`, to be passed around. */
+  now: () => number;
+}
 
 /** Fills in defaults. Throws `invalid_config` for a value out of range. */
 export function toTcpSettings(options: TcpOptions): TcpSettings {
+  const clock = options.clock ?? systemClock;
   const settings: TcpSettings = {
     hostname: options.hostname ?? "127.0.0.1",
     port: options.port ?? 0,
@@ -45,7 +50,8 @@ export function toTcpSettings(options: TcpOptions): TcpSettings {
     dialTimeoutMs: options.dialTimeoutMs ?? 5_000,
     maxInbound: options.maxInbound ?? 4_096,
     reader: options.reader ?? {},
-    clock: options.clock ?? systemClock,
+    clock,
+    now: () => clock.now(),
     sockets: options.sockets ?? systemSockets,
     onBug: options.onBug ?? reportError,
   };

@@ -63,7 +63,7 @@ export class TcpTransport implements Transport {
     if (this.#running !== null || this.#shutdown !== null) {
       throw new TokenplaneError("closed", "Cannot start transport: it has been started before");
     }
-    const { hostname, port, clock, sockets, reader, onBug } = this.#settings;
+    const { hostname, port, clock, sockets, reader, onBug, now } = this.#settings;
     let listener: SocketListener;
     try {
       listener = sockets.listen(hostname, port);
@@ -79,7 +79,7 @@ export class TcpTransport implements Transport {
       stats: this.stats,
       reader,
       refusals: REFUSAL_LIMITS,
-      now: clock.now,
+      now,
       onBug,
       exempt: this.#exempt,
     };

@@ -13,7 +13,7 @@ import { structure } from "./memory.ts";
 import { UcsStatus } from "./status.ts";
 import { addressOf, type ReceiveCallback, receiveCallback } from "./symbols.ts";
 
-const INITIAL_ARENA_BYTES = 1_048_576;
+const INITIAL_ARENA_BYTES = 262_144;
 /** An arena that grew beyond this is given up once it has been emptied. */
 const MAX_KEPT_ARENA_BYTES = 8_388_608;
 const PREFIX_BYTES = Layout.receiveParams.size;

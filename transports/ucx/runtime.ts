@@ -20,6 +20,9 @@ const CLOSE_MS = 1_000;
 /** Pause between looks while shutting down, ms. */
 const LOOK_MS = 1;
 
+/** Runtimes that UCX did not let go of: their buffers must stay in place for as long as the process lives. */
+const leaked: UcxRuntime[] = [];
+
 /** What the transport brings in. */
 export interface RuntimeHooks extends TurnWork {
   onDrop(reason: DropReason): void;
@@ -93,7 +96,10 @@ export class UcxRuntime {
     if (!isClosed) this.endpoints.abandonClosing();
     this.replies.abandon();
     await this.loop.stop();
-    if (!isClosed) return false;
+    if (!isClosed) {
+      leaked.push(this);
+      return false;
+    }
     this.#destroy();
     return true;
   }
