@@ -96,8 +96,8 @@ function textLine(time: string, level: LogLevel, event: string, fields: LogField
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
     const shown = plain(name, value);
-    const text = typeof shown === "string" ? shown : JSON.stringify(shown);
-    line += ` ${name}=${/^[\w.:/@+-]+$/.test(text) ? text : JSON.stringify(text)}`;
+    const isBare = typeof shown !== "string" || /^[\w.:/@+-]+$/.test(shown);
+    line += ` ${name}=${isBare && typeof shown === "string" ? shown : JSON.stringify(shown)}`;
   }
   return line;
 }

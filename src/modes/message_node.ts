@@ -1,0 +1,56 @@
+/** One node of the message network: transport, messenger and plane, started. */
+import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
+import type { HostPort } from "../config/host_port.ts";
+import { systemClock } from "../clock.ts";
+import { Messenger } from "../messenger/messenger.ts";
+import type { MuxOptions } from "../mux/options.ts";
+import type { Logger } from "../observe/log.ts";
+import { MuxPlane } from "../plane/mux_plane.ts";
+
+/** How long what is written may take to leave at the end, ms. */
+const SHUTDOWN_MS = 2_000;
+
+/** What {@linkcode MessageNode.build} needs. */
+export interface MessageNodeOptions {
+  readonly listen: HostPort;
+  readonly advertiseHost: string | null;
+  readonly mux: Partial<MuxOptions> & Pick<MuxOptions, "lanes">;
+  readonly log: Logger;
+}
+
+/** Build it, add handlers, start it. */
+export class MessageNode {
+  readonly transport: TcpTransport;
+  readonly messenger: Messenger;
+  readonly plane: MuxPlane;
+
+  /** Throws `invalid_config` for an option out of range. */
+  constructor(options: MessageNodeOptions) {
+    const { listen, advertiseHost, mux, log } = options;
+    this.transport = new TcpTransport({
+      hostname: listen.host,
+      port: listen.port,
+      lanes: mux.lanes,
+      ...(advertiseHost === null ? {} : { advertiseHost }),
+    });
+    this.messenger = new Messenger({ transports: [this.transport], clock: systemClock, log });
+    this.plane = new MuxPlane(this.messenger, mux);
+  }
+
+  /** Where this node listens. Only after `start`. */
+  get address(): HostPort {
+    const { hostname, port } = this.transport.address;
+    return { host: hostname, port };
+  }
+
+  /** Throws `invalid_config` when the address cannot be had. */
+  start(): Promise<void> {
+    return this.messenger.start();
+  }
+
+  /** Ends every stream, writes out what is admitted, closes. */
+  async close(): Promise<void> {
+    this.plane.close();
+    await this.messenger.shutdown(SHUTDOWN_MS);
+  }
+}
