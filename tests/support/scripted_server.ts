@@ -41,8 +41,8 @@ export class ScriptedConnection {
   }
 
   /** Next bytes as they come, null when the client closed or reset. */
-  async read(): Promise<Uint8Array | null> {
-    const buffer = new Uint8Array(65_536);
+  async read(most = 65_536): Promise<Uint8Array | null> {
+    const buffer = new Uint8Array(most);
     const count = await this.#conn.read(buffer).catch(() => null);
     return count === null ? null : buffer.slice(0, count);
   }
@@ -86,6 +86,7 @@ export class ScriptedConnection {
     );
   }
 
+  /** Closes; with bytes of the client unread, the kernel makes that a reset. */
   close(): void {
     try {
       this.#conn.close();

@@ -2,6 +2,9 @@
 
 const QUOTE = 0x22;
 const COLON = 0x3a;
+const LETTER_E = 0x65;
+const LETTER_F = 0x66;
+const LETTER_U = 0x75;
 const encoder = new TextEncoder();
 const USAGE = encoder.encode('usage"');
 const FINISH_REASON = encoder.encode('finish_reason"');
@@ -18,8 +21,11 @@ export function isEventOfInterest(bytes: Uint8Array, start: number, end: number)
   for (let at = start; at < end; at++) {
     if (bytes[at] !== QUOTE) continue;
     const first = bytes[at + 1];
-    const name = first === USAGE[0] ? USAGE : first === FINISH_REASON[0] ? FINISH_REASON : ERROR;
-    if (first === name[0] && hasValue(bytes, at + 1, end, name)) return true;
+    if (first === LETTER_F) {
+      if (hasValue(bytes, at + 1, end, FINISH_REASON)) return true;
+    } else if (first === LETTER_U) {
+      if (hasValue(bytes, at + 1, end, USAGE)) return true;
+    } else if (first === LETTER_E && hasValue(bytes, at + 1, end, ERROR)) return true;
   }
   return false;
 }

@@ -1,0 +1,88 @@
+/**
+ * open-webui/open-webui#10302 (kin: #17626, kubernetes-sigs/inference-perf#283): a line reader with a fixed limit met
+ * one data line holding an image and the chat stalled. Fails when a line up to the limit is not relayed byte for byte,
+ * when a longer one does not end that stream with an outcome, when memory follows it, or when time grows with its square.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { systemClock } from "../../src/clock.ts";
+import { OpenAiEngine } from "../../src/worker/engines/openai.ts";
+import { StreamObserver } from "../../src/worker/engines/stream_observer.ts";
+import { chatRequest, RecordingOutput } from "../support/recording_output.ts";
+import { ScriptedServer } from "../support/scripted_server.ts";
+
+const LIMIT = 1_048_576;
+const END = 'data: {"choices":[{"index":0,"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+const encoder = new TextEncoder();
+
+/** A data line of exactly this many bytes. */
+function lineOf(bytes: number): string {
+  return `data: "${"x".repeat(bytes - 8)}"`;
+}
+
+Deno.test("OpenAiEngine relays long lines up to its limit and cuts that stream over it", async (t) => {
+  const cases: [number, boolean][] = [
+    [131_071, true],
+    [131_072, true],
+    [131_073, true],
+    [LIMIT - 1, true],
+    [LIMIT, true],
+    [LIMIT + 1, false],
+  ];
+  for (const [size, fits] of cases) {
+    await t.step(`${size} bytes`, async () => {
+      const bytes = encoder.encode(`${lineOf(size)}\n\n${END}`);
+      await using server = new ScriptedServer(async (connection) => {
+        await connection.readRequest();
+        await connection.start();
+        for (let at = 0; at < bytes.length; at += 16_384) {
+          await connection.chunk(bytes.slice(at, at + 16_384));
+        }
+        await connection.finish();
+      });
+      const engine = new OpenAiEngine({ clock: systemClock, url: server.url, maxEventBytes: LIMIT });
+      const output = new RecordingOutput();
+      engine.run(chatRequest(), output);
+      const summary = await output.ended;
+      assertEquals(summary.outcome, fits ? "ok" : "truncated");
+      if (fits) assertEquals(output.bytes(), bytes);
+      else assert(summary.detail?.includes(String(LIMIT)));
+      await engine.close();
+    });
+  }
+});
+
+Deno.test("OpenAiEngine ends a stream whose line never ends, close to its limit, and closes the connection", async () => {
+  const gone = Promise.withResolvers<void>();
+  await using server = new ScriptedServer(async (connection) => {
+    await connection.readRequest();
+    await connection.start();
+    const piece = encoder.encode("x".repeat(1_024));
+    try {
+      for (let sent = 0; sent < 64 * LIMIT; sent += piece.length) await connection.chunk(piece);
+    } finally {
+      gone.resolve();
+    }
+  });
+  const engine = new OpenAiEngine({ clock: systemClock, url: server.url, maxEventBytes: LIMIT });
+  const output = new RecordingOutput();
+  engine.run(chatRequest(), output);
+  assertEquals((await output.ended).outcome, "truncated");
+  assert(output.bytes().length <= 2 * LIMIT);
+  await gone.promise;
+  await engine.close();
+});
+
+Deno.test("StreamObserver takes time in proportion to the length of a line in 1 KiB pieces", () => {
+  const piece = encoder.encode("x".repeat(1_024));
+  function time(pieces: number): number {
+    const observer = new StreamObserver(64 * LIMIT, "truncated");
+    const start = performance.now();
+    for (let i = 0; i < pieces; i++) observer.feed(piece);
+    return performance.now() - start;
+  }
+  time(2_048); // warm
+  const one = Math.max(1, Math.min(time(2_048), time(2_048)));
+  const eight = Math.min(time(16_384), time(16_384));
+  // Linear is 8, quadratic 64.
+  assert(eight / one < 30, `8 times the length took ${(eight / one).toFixed(1)} times as long`);
+});
