@@ -11,7 +11,7 @@ export interface Refusal {
   readonly worker: "fine" | "lost" | "draining";
 }
 
-/** Codes that a worker may put in front of its text, as `overloaded: …`. */
+/** Codes that a worker may put in front of its text, as `overloaded: …`. The text is for the log alone. */
 const TYPED: ReadonlySet<string> = new Set<ErrorCode>([
   "invalid_request",
   "unauthorized",
@@ -22,7 +22,6 @@ const TYPED: ReadonlySet<string> = new Set<ErrorCode>([
   "timeout",
   "internal",
 ]);
-const MAX_WIRE_CHARS = 512;
 
 /** Judges the error that `requestAck` rejected with. */
 export function judgeRefusal(error: TokenplaneError): Refusal {
@@ -44,14 +43,9 @@ export function judgeRefusal(error: TokenplaneError): Refusal {
 
 /** The peer's handler said no: its text starts with one of our codes when it is a refusal of a stated kind. */
 function judgeRemote(error: TokenplaneError): Refusal {
-  const match = /^([a-z_]+)(?::\s*(.*))?$/s.exec(error.message);
-  const code = match?.[1];
+  const code = /^[a-z_]+(?=:|$)/.exec(error.message)?.[0];
   if (code === undefined || !TYPED.has(code)) return { error, mayRetry: false, worker: "fine" };
-  const text = match?.[2]?.slice(0, MAX_WIRE_CHARS);
-  const typed = new TokenplaneError(code as ErrorCode, error.message, {
-    cause: error,
-    ...(text ? { wire: text } : {}),
-  });
+  const typed = new TokenplaneError(code as ErrorCode, error.message, { cause: error });
   if (code === "unavailable") return { error: typed, mayRetry: true, worker: "draining" };
   const mayRetry = code === "overloaded" || code === "model_not_found";
   return { error: typed, mayRetry, worker: "fine" };
