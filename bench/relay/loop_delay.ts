@@ -7,9 +7,12 @@ export interface LoopDelay {
   readonly max: number;
 }
 
-const METRIC = "event_loop_delay_seconds";
+const SAMPLE = /eventloop_lag_(p50|p99|max)_seconds(?:\{[^}]*\})? (\S+)$/;
 
-/** Reads the event-loop delay of the process on a port; null when it reports none (proxies, the floor). */
+/**
+ * Reads the event-loop delay of the process on a port since it was last read; null when it reports none. Reading
+ * starts a new interval: prom-client clears its histogram with every scrape.
+ */
 export async function readLoopDelay(port: number): Promise<LoopDelay | null> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/metrics`, { signal: AbortSignal.timeout(2_000) });
@@ -20,21 +23,15 @@ export async function readLoopDelay(port: number): Promise<LoopDelay | null> {
   }
 }
 
-/**
- * Finds samples like `tokenplane_event_loop_delay_seconds{quantile="0.99"} 0.004` in a metrics page. Of several (one a
- * shard) the largest counts.
- */
+/** Finds prom-client's `nodejs_eventloop_lag_…_seconds` in a metrics page. Of several (one a shard) the largest counts. */
 export function parseLoopDelay(text: string): LoopDelay | null {
   const found = new Map<string, number>();
   for (const line of text.split("\n")) {
-    if (line.startsWith("#") || !line.includes(METRIC)) continue;
-    const quantile = /quantile="([^"]+)"/.exec(line)?.[1];
-    const value = Number(line.slice(line.lastIndexOf(" ") + 1));
-    if (quantile !== undefined && Number.isFinite(value)) {
-      found.set(quantile, Math.max(value, found.get(quantile) ?? 0));
-    }
+    const [, name, value] = SAMPLE.exec(line) ?? [];
+    if (line.startsWith("#") || name === undefined) continue;
+    found.set(name, Math.max(Number(value), found.get(name) ?? 0));
   }
   if (found.size === 0) return null;
-  const at = (quantile: string) => (found.get(quantile) ?? NaN) * 1_000;
-  return { p50: at("0.5"), p99: at("0.99"), max: at("1") };
+  const at = (name: string) => (found.get(name) ?? NaN) * 1_000;
+  return { p50: at("p50"), p99: at("p99"), max: at("max") };
 }

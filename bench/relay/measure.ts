@@ -64,6 +64,9 @@ async function measureRunning(
   let begin: Sample | null = null;
   let end: Sample | null = null;
   let memory: Memory = { rss: 0, peak: 0 };
+  const { metricsPort } = running;
+  const readDelay = () => metricsPort === undefined ? Promise.resolve(null) : readLoopDelay(metricsPort);
+  let loopDelay: Promise<LoopDelay | null> = Promise.resolve(null);
   const load = await runLoad({
     ...window,
     client: context.native?.client ?? null,
@@ -72,9 +75,13 @@ async function measureRunning(
     tokens: context.tokens,
     cores: context.otherCores,
     ...(context.openFiles === undefined ? {} : { openFiles: context.openFiles }),
-    onBegin: () => begin = takeSample(running),
+    onBegin: () => {
+      begin = takeSample(running);
+      loopDelay = readDelay(); // this one only opens the interval
+    },
     onEnd: () => {
       end = takeSample(running);
+      loopDelay = loopDelay.then(readDelay);
       memory = treeMemory(running.relay.map((process) => process.pid));
     },
   });

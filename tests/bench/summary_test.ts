@@ -84,12 +84,12 @@ Deno.test("ratios compare each tokenplane arm with what ran, and say which bar h
 
 Deno.test("parseLoopDelay takes the worst shard, and null from a page without the metric", () => {
   const page = [
-    "# HELP tokenplane_event_loop_delay_seconds x",
-    'tokenplane_event_loop_delay_seconds{shard="0",quantile="0.5"} 0.001',
-    'tokenplane_event_loop_delay_seconds{shard="1",quantile="0.5"} 0.002',
-    'tokenplane_event_loop_delay_seconds{shard="0",quantile="0.99"} 0.004',
-    'tokenplane_event_loop_delay_seconds{shard="0",quantile="1"} 0.008',
-    'other{quantile="0.5"} 9',
+    "# HELP tokenplane_nodejs_eventloop_lag_p50_seconds The 50th percentile.",
+    'tokenplane_nodejs_eventloop_lag_p50_seconds{shard="0"} 0.001',
+    'tokenplane_nodejs_eventloop_lag_p50_seconds{shard="1"} 0.002',
+    "tokenplane_nodejs_eventloop_lag_p99_seconds 0.004",
+    "tokenplane_nodejs_eventloop_lag_max_seconds 8e-3",
+    "tokenplane_nodejs_eventloop_lag_mean_seconds 9",
   ].join("\n");
   assertEquals(parseLoopDelay(page), { p50: 2, p99: 4, max: 8 });
   assertEquals(parseLoopDelay("other 1\n"), null);

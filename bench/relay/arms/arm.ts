@@ -29,6 +29,8 @@ export interface RunningArm {
   readonly port: number;
   /** The processes whose cost is the relay's. */
   readonly relay: readonly ManagedProcess[];
+  /** Where it serves `/metrics`, when it does. */
+  readonly metricsPort?: number;
   /** The processes that only make tokens. */
   readonly producers: readonly ManagedProcess[];
 }

@@ -48,7 +48,7 @@ export function tokenplaneArm(
         await worker.stop();
         throw error;
       }
-      return { port, relay: [frontend], producers: [worker] };
+      return { port, metricsPort: port, relay: [frontend], producers: [worker] };
     },
   };
 }
