@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import OpenAI from "openai";
-import { FrontendHarness, until, withFrontend } from "../support/frontend_harness.ts";
+import { type FrontendHarness, until, withFrontend } from "../support/frontend_harness.ts";
 
 function clientOf(harness: FrontendHarness, apiKey = "k"): OpenAI {
   return new OpenAI({ baseURL: `${harness.base}/v1`, apiKey, maxRetries: 0 });
