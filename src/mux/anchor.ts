@@ -41,6 +41,8 @@ export class MuxAnchor implements Anchor {
   #waiting: WaitingItems | null = null;
   #pendingEnd: StreamEnd | null = null;
   #draining = false;
+  /** Waiting items, the oldest, that came through a slot which has been given up: no slot's credit is theirs. */
+  #orphans = 0;
 
   constructor(
     owner: AnchorOwner,
@@ -60,6 +62,17 @@ export class MuxAnchor implements Anchor {
 
   get over(): boolean {
     return this.#over;
+  }
+
+  /** Whether its end is known, though items may still wait before it. */
+  get ending(): boolean {
+    return this.#over || this.#pendingEnd !== null;
+  }
+
+  /** Its slot is gone and another may follow; what waits, waits on. */
+  leaveSlot(): void {
+    this.slot = null;
+    this.#orphans = this.buffered;
   }
 
   /** Items that wait for the consumer. */
@@ -130,13 +143,21 @@ export class MuxAnchor implements Anchor {
   /** Hands over what waits until the consumer pauses. Returns whether anything was. */
   #drain(): boolean {
     const waiting = this.#waiting!;
-    const before = waiting.bytes;
+    let any = false;
     let taken = 0;
+    let takenBytes = 0;
     this.#draining = true;
     while (!this.#paused && !this.#over) {
+      const before = waiting.bytes;
       const item = waiting.shift();
       if (item === undefined) break;
-      taken++;
+      any = true;
+      if (this.#orphans > 0) {
+        this.#orphans--;
+      } else {
+        taken++;
+        takenBytes += before - waiting.bytes;
+      }
       try {
         if (item instanceof Uint8Array) this.consumer.onData(item, 0, item.length);
         else this.consumer.onNote(item.text);
@@ -145,10 +166,10 @@ export class MuxAnchor implements Anchor {
       }
     }
     this.#draining = false;
-    if (taken === 0) return false;
-    if (this.slot !== null) this.slot.ingress.drained(this.slot, taken, before - waiting.bytes);
+    // A cancel from inside has given back what the slot held.
+    if (taken > 0 && !this.#over) this.slot?.ingress.drained(this.slot, taken, takenBytes);
     if (waiting.length === 0 && this.#pendingEnd !== null && !this.#over) this.#finish(this.#pendingEnd);
-    return true;
+    return any;
   }
 
   #finish(end: StreamEnd): void {

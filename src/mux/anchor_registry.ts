@@ -67,7 +67,7 @@ export class AnchorRegistry implements AnchorOwner {
       slotByteBudget,
       heartbeatIntervalMs,
       lanes,
-      freeBeats: streamSetup === "ticket",
+      freeBeats: true,
       peer,
     };
     const anchor = new MuxAnchor(this, ticket, localId, sessionId, producer, consumer);
@@ -81,6 +81,7 @@ export class AnchorRegistry implements AnchorOwner {
   claim(anchorId: bigint, sessionId: bigint, peer: InstanceId): MuxAnchor | null {
     const anchor = this.#anchors.get(Number(anchorId));
     if (anchor === undefined || anchor.slot !== null || anchor.sessionId !== sessionId) return null;
+    if (anchor.ending) return null;
     if (anchor.producer !== null && anchor.producer !== peer) return null;
     this.#stopAccept(anchor);
     return anchor;
@@ -104,10 +105,10 @@ export class AnchorRegistry implements AnchorOwner {
 
   /** The anchor's sender has left in peace; the accept window runs again. */
   detached(anchor: MuxAnchor): void {
-    anchor.slot = null;
+    anchor.leaveSlot();
     anchor.attached = false;
     anchor.cancelTo = null;
-    if (!anchor.over) anchor.accept = this.#accepts.arm(anchor);
+    if (!anchor.ending) anchor.accept = this.#accepts.arm(anchor);
   }
 
   /** Ends the anchor of a local id as its owner's peers may ask (`_anchor_finalize`, `_anchor_cancel`). */
@@ -120,10 +121,13 @@ export class AnchorRegistry implements AnchorOwner {
     this.#stats.liveAnchors = this.#anchors.size;
     this.#stopAccept(anchor);
     const slot = anchor.slot;
-    if (slot !== null) slot.ingress.forget(slot);
+    if (slot !== null) {
+      // After its terminal nothing but the owner's close is to come, which finds its way alone.
+      if (!slot.closed && (stop || !slot.terminated)) slot.ingress.reject(slot, CloseReason.unknownSlot);
+      else stop = false; // its owner has closed it: there is nobody left to stop
+      slot.ingress.forget(slot);
+    }
     if (!stop) return;
-    if (slot !== null && !slot.closed) slot.ingress.reject(slot, CloseReason.unknownSlot);
-    else if (slot !== null) return; // its owner has closed it: there is nobody left to stop
     const { cancelTo, producer } = anchor;
     if (cancelTo !== null) this.#link.sendCancel(cancelTo.peer, cancelTo.senderStreamId);
     else if (producer !== null) this.#link.sendStop(producer, anchor.ticket.handle, anchor.sessionId);

@@ -33,6 +33,8 @@ export interface ReplySource {
   readonly owed: boolean;
   /** Appends them to the batch as far as they fit under `cap` bytes; the rest stays owed. */
   appendReplies(batch: OpenBatch, cap: number): void;
+  /** The lane died, and with it perhaps grants that were on their way: what depended on them is over. */
+  lost(reason: string): void;
 }
 
 /** What staging a record came to. */
@@ -58,13 +60,16 @@ export class Batcher implements Flushable {
   #replies: ReplySource | null = null;
   #epoch: bigint;
   #seq = 0;
-  #open = new OpenBatch();
-  #idle: OpenBatch = new OpenBatch();
+  #open = this.#newBatch();
+  #idle = this.#newBatch();
   #parked = false;
   #cap: number;
+  /** Counts the batches that were filled: what streams remember of where their last record went. */
+  #fill = 0;
   /** Streams that could pay for a withheld record and found no room. */
   #congested: EgressStream[] = [];
-  readonly #onAdmission = (error: TokenplaneError | null): void => this.#admitted(error);
+  /** Streams whose fence an admission has lifted, to be told at the end of this wake: not amid someone's send. */
+  #lifted: EgressStream[] = [];
   #linger: DeadlineEntry<Flushable> | null = null;
 
   constructor(context: MuxContext, peer: InstanceId, lane: number) {
@@ -108,7 +113,9 @@ export class Batcher implements Flushable {
     stream.slot = slot;
     stream.seq = 1;
     this.#context.stats.liveEgressSlots++;
-    this.#open.urgent.appendOpenSlot(slot, stream.handle.lo, stream.sessionId);
+    // Among the data, in order: its index may be that of a slot whose close is in this very batch.
+    this.#open.data.appendOpenSlot(slot, stream.handle.lo, stream.sessionId);
+    stream.stagedIn = this.#fill;
     if (this.#context.options.asyncOpenAck) {
       stream.fenced = true;
       this.#open.fencedOpens.push(stream);
@@ -130,12 +137,13 @@ export class Batcher implements Flushable {
     const data = this.#open.data;
     if (kind === "data") data.appendItemData(stream.slot, stream.seq++, bytes, 0, bytes.length);
     else data.appendItemText(stream.slot, stream.seq++, bytes);
+    stream.stagedIn = this.#fill;
     this.#stagedRecord(stream.takeUrgency());
     return Staged.yes;
   }
 
   /** The same for a stream frame that is encoded already. */
-  stageFrame(stream: EgressStream, frame: Uint8Array): Staged {
+  stageFrame(stream: EgressStream, frame: Uint8Array, urgent = false): Staged {
     const size = encodedDataBytes(frame.length);
     if (BATCH_HEADER_BYTES + size > this.#cap) {
       const single = new RecordBuffer(size);
@@ -144,7 +152,8 @@ export class Batcher implements Flushable {
     }
     if (!this.#makeRoom(size, 1)) return Staged.noRoom;
     this.#open.data.appendData(stream.slot, stream.seq++, frame, 0, frame.length);
-    this.#stagedRecord(stream.takeUrgency());
+    stream.stagedIn = this.#fill;
+    this.#stagedRecord(urgent || stream.takeUrgency());
     return Staged.yes;
   }
 
@@ -169,11 +178,20 @@ export class Batcher implements Flushable {
     return Staged.yes;
   }
 
-  /** Stages a beat that costs no credit. It goes before all data, so it is for streams that have none staged. */
+  /**
+   * Stages a beat that costs no credit. It goes before all data; a stream that has a record in the open batch needs
+   * none, and has that batch written instead.
+   */
   stageBeat(stream: EgressStream): void {
-    if (!this.#makeRoom(HEARTBEAT_BYTES, 1)) return;
-    this.#open.urgent.appendHeartbeat(stream.slot, stream.seq++);
-    this.#stagedRecord(true);
+    if (stream.stagedIn !== this.#fill) {
+      if (!this.#makeRoom(HEARTBEAT_BYTES, 1)) return;
+      this.#open.urgent.appendHeartbeat(stream.slot, stream.seq++);
+      stream.stagedIn = this.#fill;
+      this.#stagedRecord(true);
+      return;
+    }
+    this.#gate.urgent();
+    this.#context.flushSoon(this);
   }
 
   /** Gives a slot back without a word to the peer. */
@@ -203,6 +221,7 @@ export class Batcher implements Flushable {
 
   /** Writes if the policy says so. */
   flush(): void {
+    if (this.#lifted.length > 0) this.#releaseLifted();
     if (this.#gate.shouldWrite(this.#context.clock.now())) this.write();
   }
 
@@ -222,7 +241,7 @@ export class Batcher implements Flushable {
    * The lane is gone and with it, perhaps, anything admitted: every stream on it ends once, what is staged is
    * discarded, and a new epoch begins. The peer learns from the next batch.
    */
-  die(): void {
+  die(reason: string): void {
     const stats = this.#context.stats;
     stats.stagedRecords -= this.#open.count;
     if (this.slots.live > 0 || this.#parked || this.#open.count > 0) stats.epochDeaths++;
@@ -230,12 +249,23 @@ export class Batcher implements Flushable {
     this.#seq = 0;
     this.#parked = false;
     // Not reset but replaced: a transport may still hold parts of the old ones.
-    this.#open = new OpenBatch();
-    this.#idle = new OpenBatch();
+    this.#open = this.#newBatch();
+    this.#idle = this.#newBatch();
+    this.#fill++;
+    const waiting = this.#congested;
     this.#congested = [];
+    this.#lifted = [];
     this.#gate.discarded();
     this.#stopLinger();
+    this.#replies?.lost(reason);
     for (const stream of this.slots.streams()) stream.end("peer_lost");
+    // Those that waited for a slot have none to be found by.
+    for (const stream of waiting) stream.end("peer_lost");
+  }
+
+  #newBatch(): OpenBatch {
+    const batch: OpenBatch = new OpenBatch((error) => this.#admitted(batch, error));
+    return batch;
   }
 
   /** Makes room for a record in the open batch, writing it first if need be. False: parked and full. */
@@ -255,7 +285,8 @@ export class Batcher implements Flushable {
     stats.recordsSent += count;
     stats.recordsPerBatchSent[recordsBucket(count)]!++;
     stats.stagedRecords -= count;
-    const admitted = link.sendBatch(this.peer, this.lane, parts, this.#onAdmission);
+    this.#fill++;
+    const admitted = link.sendBatch(this.peer, this.lane, parts, batch.admission);
     this.#gate.written();
     this.#stopLinger();
     this.#cap = this.#currentCap();
@@ -269,27 +300,36 @@ export class Batcher implements Flushable {
     }
   }
 
-  #admitted(error: TokenplaneError | null): void {
-    if (!this.#parked) return; // of an epoch that has died
+  #admitted(batch: OpenBatch, error: TokenplaneError | null): void {
+    if (batch !== this.#idle) return; // of an epoch that has died
     if (error !== null) {
-      this.die();
+      this.die(error.message);
       return;
     }
     this.#parked = false;
-    this.#unfenceOpens(this.#idle);
-    this.#idle.reset();
+    this.#unfenceOpens(batch);
+    batch.reset();
+    this.#releaseLifted();
     const congested = this.#congested;
     this.#congested = [];
-    for (const stream of congested) stream.release();
+    for (const stream of congested) stream.hasRoom();
     // Whatever gathered during the park has waited long enough.
     this.write();
   }
 
   #unfenceOpens(batch: OpenBatch): void {
+    if (batch.fencedOpens.length === 0) return;
     for (const stream of batch.fencedOpens) {
       stream.fenced = false;
-      stream.release();
+      this.#lifted.push(stream);
     }
+    this.#context.flushSoon(this);
+  }
+
+  #releaseLifted(): void {
+    const lifted = this.#lifted;
+    this.#lifted = [];
+    for (const stream of lifted) stream.release();
   }
 
   /** A record too large for any shared batch travels in one of its own; only its slot waits for it. */
@@ -315,7 +355,7 @@ export class Batcher implements Flushable {
       if (current === null) {
         if (error !== null) stats.dropped.stale_singleton++;
       } else if (error !== null) {
-        this.die();
+        this.die(error.message);
       } else {
         current.fenced = false;
         current.release();

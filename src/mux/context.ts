@@ -29,6 +29,8 @@ export interface MuxContext {
   nextEpoch(): bigint;
   /** Has `flush` called once, after the events that are ready now. Asking again before that changes nothing. */
   flushSoon(target: Flushable): void;
+  /** A producer's own code threw. */
+  callbackFailed(error: unknown): void;
   /** A sender has ended, whatever the reason; called once per sender. */
   onStreamEnded(stream: EgressStream): void;
 }

@@ -34,7 +34,7 @@ export interface EgressStreamInit {
   readonly freeBeats: boolean;
 }
 
-/** One sender. `slot`, `seq` and `fenced` are written by the batcher. */
+/** One sender. `slot`, `seq`, `fenced` and `stagedIn` are written by the batcher. */
 export class EgressStream implements Sender {
   readonly peer: InstanceId;
   readonly handle: Handle;
@@ -43,6 +43,8 @@ export class EgressStream implements Sender {
   slot = -1;
   seq = 0;
   fenced = false;
+  /** Which fill of the open batch took its last record. */
+  stagedIn = -1;
   onWritable: (() => void) | null = null;
   onEnded: ((why: SenderEnd) => void) | null = null;
   readonly #context: MuxContext;
@@ -54,6 +56,8 @@ export class EgressStream implements Sender {
   #ended: SenderEnd | null = null;
   /** The frame that will end the stream once all before it has gone; DROP for an end without a terminal. */
   #terminal: Uint8Array | null = null;
+  /** What `ended` will say then. */
+  #why: SenderEnd = "finished";
   #wantsWritable = false;
   #starved = false;
   #congested = false;
@@ -78,6 +82,16 @@ export class EgressStream implements Sender {
 
   get writable(): boolean {
     return this.#canSend() && this.#credit!.data > 0;
+  }
+
+  /** Data records it may send before the next grant. */
+  get credit(): number {
+    return this.#credit === null ? 0 : this.#credit.data;
+  }
+
+  /** The lane it is on, for good; -1 while it has none. */
+  get lane(): number {
+    return this.#batcher === null ? -1 : this.#batcher.lane;
   }
 
   get withheldRecords(): number {
@@ -131,7 +145,6 @@ export class EgressStream implements Sender {
 
   /** Sends what has waited, as far as credit and room go, and tells the producer when it may go on. */
   release(): void {
-    this.#congested = false;
     if (this.#ended !== null || this.#batcher === null) return;
     if (this.slot < 0) {
       if (!this.#batcher.open(this)) this.end("rejected");
@@ -141,18 +154,38 @@ export class EgressStream implements Sender {
     if (this.#wantsWritable && this.writable) {
       this.#wantsWritable = false;
       this.#starved = false;
-      this.onWritable?.();
+      try {
+        this.onWritable?.();
+      } catch (error) {
+        this.#context.callbackFailed(error);
+        this.drop();
+      }
     }
+  }
+
+  /** The lane has room again, for which this stream has waited. */
+  hasRoom(): void {
+    this.#congested = false;
+    this.release();
+  }
+
+  /** Its credit can no longer come: ends the stream and lets the consumer know. */
+  abandon(): void {
+    if (this.#ended === null) this.#giveUp("peer_lost");
   }
 
   /** Ends the stream for a reason that is not this side's terminal. The peer is told nothing. */
   end(why: SenderEnd): void {
     if (this.#ended !== null) return;
     this.#settle(why);
-    this.onEnded?.(why);
+    try {
+      this.onEnded?.(why);
+    } catch (error) {
+      this.#context.callbackFailed(error);
+    }
   }
 
-  /** Has `release` called when the lane has room again. */
+  /** Has `hasRoom` called when the lane has room again. */
   waitForRoom(): void {
     if (this.#congested) return;
     this.#congested = true;
@@ -172,9 +205,7 @@ export class EgressStream implements Sender {
       this.#batcher!.stageBeat(this);
     } else if (this.writable) {
       // A peer of the older wire knows beats only as data. Without credit there is none, and it exempts such a stream.
-      this.#credit!.spendData();
-      this.#sentFirst = true;
-      if (this.#batcher!.stageFrame(this, HEARTBEAT) === Staged.noRoom) this.#credit!.grant(1);
+      if (this.#batcher!.stageFrame(this, HEARTBEAT, true) !== Staged.noRoom) this.#credit!.spendData();
     }
   }
 
@@ -218,36 +249,38 @@ export class EgressStream implements Sender {
 
   /** The producer ran ahead of its consumer by more than the budget: this stream ends, no other notices. */
   #overflow(): void {
-    const { stats } = this.#context;
-    stats.dropped.withheld_overflow += this.withheldRecords + 1;
+    this.#context.stats.dropped.withheld_overflow += this.withheldRecords + 1;
+    this.#giveUp("overflow");
+  }
+
+  /** Drops what waits and closes the slot without a terminal. */
+  #giveUp(why: SenderEnd): void {
     this.#dropWithheld();
-    const batcher = this.#batcher;
-    if (batcher === null || this.slot < 0) {
-      this.end("overflow");
-      return;
-    }
     this.#terminal = DROP;
-    this.#sendTerminal("overflow");
+    this.#why = why;
+    // Without a slot it still opens one when it can: the consumer is waiting for an end.
+    if (this.#batcher !== null && this.slot >= 0) this.#sendTerminal();
   }
 
   #finish(terminal: Uint8Array): void {
     if (this.#ended !== null || this.#terminal !== null) return;
     this.#terminal = terminal;
+    if (terminal === DROP) this.#why = "closed";
     if (this.#batcher === null || this.slot < 0 || this.fenced || this.withheldRecords > 0) return;
     this.#sendTerminal();
   }
 
-  #sendTerminal(why: SenderEnd = this.#terminal === DROP ? "closed" : "finished"): void {
+  #sendTerminal(): void {
     const batcher = this.#batcher!;
     const staged = this.#terminal === DROP
       ? batcher.stageGone(this)
       : batcher.stageTerminal(this, this.#terminal!);
     if (staged === Staged.noRoom) {
       this.waitForRoom();
-    } else if (why === "overflow") {
-      this.end(why);
+    } else if (this.#why === "finished" || this.#why === "closed") {
+      this.#settle(this.#why);
     } else {
-      this.#settle(why);
+      this.end(this.#why);
     }
   }
 
@@ -266,7 +299,6 @@ export class EgressStream implements Sender {
       credit.spendData();
       queue!.shift();
       stats.withheldRecords--;
-      if (this.#ended !== null) return false; // the lane died under the write
     }
     return !this.fenced;
   }

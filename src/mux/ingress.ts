@@ -5,9 +5,10 @@
  * touches another stream.
  */
 import type { StreamEnd } from "../stream.ts";
-import type { MuxAnchor } from "./anchor.ts";
 import type { MuxContext } from "./context.ts";
 import type { ByteBudget } from "./credit.ts";
+import { GapHolds } from "./gap_holds.ts";
+import type { IngressHost } from "./ingress_host.ts";
 import { IngressReplies } from "./ingress_replies.ts";
 import { IngressSlot } from "./ingress_slot.ts";
 import { recordsBucket } from "./stats.ts";
@@ -32,21 +33,6 @@ import {
   readItem,
 } from "./wire/stream_frame.ts";
 
-/** What an ingress needs of the lane and the mux around it. */
-export interface IngressHost {
-  /** Claims the bind of (anchor, session) for this peer, or null. */
-  claim(anchorId: bigint, sessionId: bigint): MuxAnchor | null;
-  /** The sender detached: another one may claim the anchor. */
-  detached(anchor: MuxAnchor): void;
-  /** Records about slots that this side owns. */
-  handleCredit(slot: number, delta: number): void;
-  handleRejected(slot: number): void;
-  /** Grants are owed: they may wait for company. */
-  replySoon(): void;
-  /** Something is owed that must not wait. */
-  replyNow(): void;
-}
-
 /** One lane's ingress. */
 export class Ingress implements RecordVisitor {
   /** The inbound connection that brought the last batch; -1 once it is gone. */
@@ -58,6 +44,7 @@ export class Ingress implements RecordVisitor {
   readonly #slots: (IngressSlot | null)[] = [];
   readonly #header = newBatchHeader();
   readonly #view = newItemView();
+  readonly #holds: GapHolds;
   #bytes: Uint8Array = new Uint8Array(0);
   #epoch: bigint | null = null;
   #lastSeq = -1;
@@ -67,7 +54,14 @@ export class Ingress implements RecordVisitor {
     this.#context = context;
     this.#host = host;
     this.#peerBytes = peerBytes;
-    this.replies = new IngressReplies(this.#slots, context.options, context.stats, peerBytes);
+    this.#holds = new GapHolds(context, peerBytes);
+    this.replies = new IngressReplies(
+      this.#slots,
+      context.options,
+      context.stats,
+      peerBytes,
+      (reason) => this.rejectAll(`the lane that carried its credit was lost: ${reason}`),
+    );
   }
 
   /** Open slots. */
@@ -112,8 +106,11 @@ export class Ingress implements RecordVisitor {
       case RecordType.data:
       case RecordType.heartbeat: {
         const slot = this.#slots[slotIndex(id)];
-        if (slot === undefined || slot === null || slot.id !== id) this.#stray(slot ?? null);
-        else if (seq === slot.next) this.#inOrder(slot, type, start, end);
+        if (slot === undefined || slot === null || slot.id !== id) {
+          this.#stray(slot ?? null);
+          // It beats because it does not know; a refusal can have been lost with its connection.
+          if (type === RecordType.heartbeat) this.#refuse(id, CloseReason.unknownSlot);
+        } else if (seq === slot.next) this.#inOrder(slot, type, start, end);
         else this.#outOfOrder(slot, type, seq, start, end);
         return;
       }
@@ -172,8 +169,9 @@ export class Ingress implements RecordVisitor {
   /** The watchdog's window has passed; returns whether the slot goes on. */
   look(slot: IngressSlot): boolean {
     if (slot.closed) return false;
-    // A sender without credit has nothing it could send; that it lives is its connection's to say.
-    if (slot.alive || slot.credit.exhausted) {
+    // A sender without credit has nothing it could send; that it lives is its connection's to say. After a terminal
+    // only the close is to come, and that costs no credit.
+    if (slot.alive || (slot.credit.exhausted && !slot.terminated)) {
       slot.alive = false;
       slot.misses = 0;
       return true;
@@ -229,47 +227,26 @@ export class Ingress implements RecordVisitor {
     slot.alive = true;
     slot.next++;
     this.#apply(slot, type, this.#bytes, start, end);
-    if (slot.held !== null && !slot.closed) this.#releaseHeld(slot);
+    if ((slot.held !== null || slot.deferredClose !== null) && !slot.closed) this.#releaseHeld(slot);
   }
 
   #outOfOrder(slot: IngressSlot, type: RecordType, seq: number, start: number, end: number): void {
     slot.alive = true;
-    const { stats } = this.#context;
-    if (seq < slot.next || slot.held?.has(seq)) {
-      stats.dropped.duplicate++;
-      return;
-    }
-    const size = end - start;
-    // A gap can hold no more than the window and the terminal: further records would overspend.
-    const held = slot.held ??= new Map();
-    const overBudget = slot.bytes + size > this.#context.options.slotByteBudget ||
-      this.#peerBytes.used + size > this.#peerBytes.limit;
-    if (overBudget || held.size > this.#window(slot)) {
-      if (overBudget) stats.holdOverflows++;
+    const bytes = type === RecordType.heartbeat ? null : this.#bytes;
+    if (this.#holds.hold(slot, seq, bytes, start, end) === "overflow") {
       this.#fault(slot, "it ran too far ahead of a gap");
-      return;
     }
-    held.set(seq, type === RecordType.heartbeat ? null : this.#bytes.slice(start, end));
-    slot.bytes += size;
-    this.#peerBytes.charge(size);
-    stats.heldRecords++;
   }
 
+  /** A gap may have closed: what was held behind it follows, and the owner's close after that. */
   #releaseHeld(slot: IngressSlot): void {
-    const held = slot.held!;
-    for (let record = held.get(slot.next); record !== undefined; record = held.get(slot.next)) {
-      held.delete(slot.next++);
-      this.#context.stats.heldRecords--;
-      if (record === null) {
-        this.#apply(slot, RecordType.heartbeat, this.#bytes, 0, 0);
-      } else {
-        slot.bytes -= record.length;
-        this.#peerBytes.release(record.length);
-        this.#apply(slot, RecordType.data, record, 0, record.length);
-      }
+    const holds = this.#holds;
+    for (let record = holds.takeNext(slot); record !== undefined; record = holds.takeNext(slot)) {
+      slot.next++;
+      if (record === null) this.#apply(slot, RecordType.heartbeat, this.#bytes, 0, 0);
+      else this.#apply(slot, RecordType.data, record, 0, record.length);
       if (slot.closed) return;
     }
-    if (held.size === 0) slot.held = null;
     const close = slot.deferredClose;
     if (close !== null && close.seq <= slot.next) this.#ownerClosed(slot, close.reason);
   }
@@ -410,18 +387,6 @@ export class Ingress implements RecordVisitor {
     const { stats, watchdogs } = this.#context;
     stats.liveIngressSlots--;
     if (slot.watchdog !== null) watchdogs.cancel(slot.watchdog);
-    if (slot.held !== null) {
-      stats.heldRecords -= slot.held.size;
-      for (const record of slot.held.values()) {
-        const size = record === null ? 0 : record.length;
-        slot.bytes -= size;
-        this.#peerBytes.release(size);
-      }
-      slot.held = null;
-    }
-  }
-
-  #window(slot: IngressSlot): number {
-    return slot.anchor.ticket.initialCredit;
+    this.#holds.clear(slot);
   }
 }

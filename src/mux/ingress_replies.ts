@@ -23,6 +23,7 @@ export class IngressReplies implements ReplySource, ControlVisitor {
   readonly #peerBytes: ByteBudget;
   readonly #dirty = new DirtySet();
   readonly #refusals: ControlInbox;
+  readonly #onLost: (reason: string) => void;
   readonly #visitDirty = (index: number): void => this.#appendGrant(index);
   // Set while replies are being appended.
   #batch: OpenBatch | null = null;
@@ -33,7 +34,9 @@ export class IngressReplies implements ReplySource, ControlVisitor {
     options: MuxOptions,
     stats: MuxStats,
     peerBytes: ByteBudget,
+    onLost: (reason: string) => void,
   ) {
+    this.#onLost = onLost;
     this.#slots = slots;
     this.#options = options;
     this.#stats = stats;
@@ -71,13 +74,18 @@ export class IngressReplies implements ReplySource, ControlVisitor {
     this.#batch = null;
   }
 
+  lost(reason: string): void {
+    this.#onLost(reason);
+  }
+
   onGrant(): void {
     // Grants are kept in the slots' own ledgers; the inbox holds refusals alone.
   }
 
   onClose(slot: number, reason: CloseReason): void {
     const batch = this.#batch!;
-    if (batch.hasRoom(CLOSE_SLOT_BYTES, 1, this.#cap)) {
+    // Into an empty batch whatever the cap: under a tiny one it would never go.
+    if (batch.count === 0 || batch.hasRoom(CLOSE_SLOT_BYTES, 1, this.#cap)) {
       batch.urgent.appendClose(slot, 0, reason);
       this.#stats.stagedRecords++;
     } else {
@@ -94,7 +102,7 @@ export class IngressReplies implements ReplySource, ControlVisitor {
     // keeps its window, so stalled clients cannot starve the others. Its next drain marks a slot that waits again.
     if (this.#peerBytes.full && slot.bytes > 0) return;
     const batch = this.#batch!;
-    if (!batch.hasRoom(CREDIT_BYTES, 1, this.#cap)) {
+    if (batch.count > 0 && !batch.hasRoom(CREDIT_BYTES, 1, this.#cap)) {
       this.#dirty.mark(index);
       return;
     }

@@ -2,11 +2,9 @@
 import type { MuxAnchor } from "./anchor.ts";
 import { IngressCredit } from "./credit.ts";
 import type { DeadlineEntry } from "./deadlines.ts";
+import type { HeldRecord } from "./gap_holds.ts";
 import type { Ingress } from "./ingress.ts";
 import type { CloseReason } from "./wire/batch.ts";
-
-/** A record that came ahead of its turn: the frame's bytes, copied; null for a heartbeat record. */
-export type HeldRecord = Uint8Array | null;
 
 /** State of one slot. Fields are written by `Ingress` unless they say otherwise. */
 export class IngressSlot {
@@ -19,7 +17,7 @@ export class IngressSlot {
   next: number;
   /** Bytes charged: waiting and held. Read for the watermark; also written by the anchor as it drains. */
   bytes = 0;
-  /** Records that came ahead of a gap, by sequence; null while there is none. */
+  /** Records that came ahead of a gap, by sequence; null while there is none. Written by `GapHolds`. */
   held: Map<number, HeldRecord> | null = null;
   /** A CloseSlot that has to wait for held records. */
   deferredClose: { readonly seq: number; readonly reason: CloseReason } | null = null;

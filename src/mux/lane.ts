@@ -5,7 +5,8 @@ import type { AnchorRegistry } from "./anchor_registry.ts";
 import { Batcher } from "./batcher.ts";
 import type { MuxContext } from "./context.ts";
 import type { ByteBudget } from "./credit.ts";
-import { Ingress, type IngressHost } from "./ingress.ts";
+import { Ingress } from "./ingress.ts";
+import type { IngressHost } from "./ingress_host.ts";
 import type { ReplyScheduler } from "./reply_scheduler.ts";
 
 /** One lane. */

@@ -33,7 +33,7 @@ interface MuxPeer {
 
 /** What a mux tells the layer above it. */
 export interface MuxEvents {
-  /** A consumer's own code threw; its stream has been cancelled. */
+  /** A consumer's or a producer's own code threw; that stream has ended. */
   onConsumerError(error: unknown): void;
 }
 
@@ -47,6 +47,7 @@ export class Mux implements MuxContext {
   readonly lingers: DeadlineLane<Flushable> | null;
   readonly watchdogs: DeadlineLane<IngressSlot>;
   readonly #identity: MuxIdentity;
+  readonly #events: MuxEvents;
   readonly #deadlines: Deadlines;
   readonly #replies: ReplyScheduler;
   readonly #graces: DeadlineLane<MuxLane>;
@@ -75,6 +76,7 @@ export class Mux implements MuxContext {
     this.link = link;
     this.options = resolveMuxOptions(options);
     this.#identity = identity;
+    this.#events = events;
     const { flush, heartbeatIntervalMs, peerGraceMs, sweepMs, replyLingerMs, visitFloorMs } = this.options;
     const deadlines = this.#deadlines = new Deadlines(clock);
     this.#replies = new ReplyScheduler(clock, replyLingerMs, visitFloorMs);
@@ -100,6 +102,13 @@ export class Mux implements MuxContext {
     return { entries: this.#deadlines.liveEntries, timers: this.#deadlines.timersHeld };
   }
 
+  /** Bytes that wait for consumers, over all peers. */
+  get bytesHeld(): number {
+    let sum = 0;
+    for (const peer of this.#peers.values()) sum += peer.bytes.used;
+    return sum;
+  }
+
   /** Frontend: a new stream from `producer` (null: whoever holds the ticket). */
   register(consumer: StreamConsumer, producer: InstanceId | null): MuxAnchor {
     return this.anchors.register(this.#identity.workerId, this.#identity.peerInfo, consumer, producer);
@@ -112,7 +121,8 @@ export class Mux implements MuxContext {
       handle: ticket.handle,
       sessionId: ticket.routingSessionId,
       streamId: this.#nextStreamId++,
-      byteBudget: ticket.slotByteBudget > 0 ? ticket.slotByteBudget : this.options.slotByteBudget,
+      // What waits here waits in this node's memory, so its own bound holds too.
+      byteBudget: Math.min(ticket.slotByteBudget || Infinity, this.options.slotByteBudget),
       freeBeats: ticket.freeBeats,
     });
     this.#senders.set(stream.streamId, stream);
@@ -137,6 +147,7 @@ export class Mux implements MuxContext {
 
   /** One `_stream_batch` of a registered peer, in order of arrival. */
   handleBatch(peer: InstanceId, connection: number, payload: Uint8Array): void {
+    if (this.#closed) return;
     if (payload.length < BATCH_HEADER_BYTES) {
       this.stats.malformedBatches++;
       return;
@@ -156,19 +167,20 @@ export class Mux implements MuxContext {
 
   /** An outbound lane is gone: senders on it end, and so do streams whose credit it carried. */
   handleLaneLost(peer: InstanceId, lane: number, reason: string): void {
-    const lost = this.#peers.get(peer)?.lanes[lane];
-    if (lost === undefined || lost === null) return;
-    lost.batcher.die();
-    lost.ingress.rejectAll(`the lane was lost: ${reason}`);
+    this.#peers.get(peer)?.lanes[lane]?.batcher.die(reason);
   }
 
-  /** An inbound connection is gone: what it fed ends after a grace, unless a new epoch takes over first. */
+  /**
+   * An inbound connection is gone. What it fed ends after a grace, unless a new epoch takes over first. What it
+   * brought credit for ends now: grants may be lost with it, and so may the word that nobody reads any more.
+   */
   handleConnectionClosed(connection: number): void {
     for (const peer of this.#peers.values()) {
       for (const lane of peer.lanes) {
         if (lane === null || lane.ingress.connection !== connection) continue;
         lane.ingress.connection = -1;
         if (lane.ingress.live > 0) this.#graces.arm(lane);
+        for (const stream of lane.batcher.slots.streams()) stream.abandon();
       }
     }
   }
@@ -179,8 +191,8 @@ export class Mux implements MuxContext {
     this.#peers.delete(peer);
     for (const lane of known?.lanes ?? []) {
       if (lane === null) continue;
-      lane.batcher.die();
       lane.ingress.retireAll(reason);
+      lane.batcher.die(reason);
       this.#replies.remove(lane);
     }
     this.anchors.endAll((anchor) => anchor.producer === peer && anchor.slot === null, reason);
@@ -223,6 +235,10 @@ export class Mux implements MuxContext {
     this.clock.defer(this.#flushAll);
   }
 
+  callbackFailed(error: unknown): void {
+    this.#events.onConsumerError(error);
+  }
+
   onStreamEnded(stream: EgressStream): void {
     this.#senders.delete(stream.streamId);
     const key = handleKey(stream.handle);
@@ -260,8 +276,9 @@ export class Mux implements MuxContext {
   }
 
   #beatLane(intervalMs: number): DeadlineLane<EgressStream> {
-    // Intervals are the peers' to name, so they are rounded to a few: each has a queue of its own.
-    const rounded = Math.min(60_000, Math.max(10, 2 ** Math.floor(Math.log2(Math.max(1, intervalMs)))));
+    // Intervals are the peers' to name, so they are rounded to a few: each has a queue of its own. Half of what was
+    // asked for, because a beat is due at the second look that finds the stream idle.
+    const rounded = Math.min(32_768, Math.max(4, 2 ** Math.floor(Math.log2(Math.max(1, intervalMs / 2)))));
     let lane = this.#beats.get(rounded);
     if (lane === undefined) {
       lane = this.#deadlines.lane(rounded, (stream) => stream.beat());

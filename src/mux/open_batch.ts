@@ -2,15 +2,22 @@
 import { BATCH_HEADER_BYTES, MAX_RECORDS, writeBatchHeader } from "./wire/batch.ts";
 import { RecordBuffer } from "./wire/record_buffer.ts";
 import type { EgressStream } from "./egress_stream.ts";
+import type { Admission } from "../../transports/contract.ts";
 
-/** Header, then what must not wait (opens, grants, rejections, beats), then data in the order it was sent. */
+/** Header, then what must not wait (grants, rejections, beats), then opens, data and closes in the order of staging. */
 export class OpenBatch {
   readonly urgent = new RecordBuffer(1_024);
   readonly data = new RecordBuffer(4_096);
   /** Streams whose OpenSlot is in here and which are fenced until it has been admitted. */
   readonly fencedOpens: EgressStream[] = [];
+  /** What its admission calls: one function for the life of the object. */
+  readonly admission: Admission;
   readonly #header = new Uint8Array(BATCH_HEADER_BYTES);
   readonly #parts: Uint8Array[] = [];
+
+  constructor(admission: Admission) {
+    this.admission = admission;
+  }
 
   get count(): number {
     return this.urgent.count + this.data.count;

@@ -32,6 +32,8 @@ export class NetLane {
   readonly waiting: Queued[] = [];
   connection: number;
   stalled = false;
+  /** Cut, and its ends do not know yet. */
+  down = false;
   /** Batches delivered, for tests that look at them. */
   readonly delivered: Uint8Array[] = [];
 
@@ -53,6 +55,8 @@ export interface NetOptions {
 
 /** The net. */
 export class MuxNet {
+  /** What arrives in place of a batch, for nets with a corrupting peer. */
+  tamper: ((lane: NetLane, bytes: Uint8Array) => Uint8Array[]) | null = null;
   readonly clock: VirtualClock;
   readonly nodes = new Map<InstanceId, NetNode>();
   readonly lanes = new Map<string, NetLane>();
@@ -108,11 +112,10 @@ export class MuxNet {
   /** The connection dies: what is on the wire is lost, what waits fails, both ends are told. A new one may follow. */
   cut(lane: NetLane): void {
     lane.wire.length = 0;
+    lane.down = true;
     const connection = lane.connection;
     lane.connection = this.#nextConnection++;
-    const error = new TokenplaneError("connection", "Connection closed");
-    for (const queued of lane.waiting.splice(0)) this.#later(() => queued.admission?.(error));
-    this.#later(() => lane.from.mux.handleLaneLost(lane.to.id, lane.lane, "cut"));
+    this.#later(() => this.#lose(lane, "cut"));
     this.#later(() => lane.to.mux.handleConnectionClosed(connection));
   }
 
@@ -124,11 +127,19 @@ export class MuxNet {
       if (lane.from !== node && lane.to !== node) continue;
       this.lanes.delete(key);
       lane.wire.length = 0;
-      lane.waiting.length = 0;
-      if (lane.from !== node) this.#later(() => lane.from.mux.handleLaneLost(id, lane.lane, "killed"));
+      lane.down = true;
+      if (lane.from !== node) this.#later(() => this.#lose(lane, "killed"));
       if (lane.to !== node) this.#later(() => lane.to.mux.handleConnectionClosed(lane.connection));
     }
     node.mux.close();
+  }
+
+  /** As the transport's contract has it: pending admissions fail, then the lane is reported lost. */
+  #lose(lane: NetLane, reason: string): void {
+    const error = new TokenplaneError("connection", "Connection closed");
+    for (const queued of lane.waiting.splice(0)) queued.admission?.(error);
+    lane.from.mux.handleLaneLost(lane.to.id, lane.lane, reason);
+    lane.down = false;
   }
 
   #later(callback: () => void): void {
@@ -148,7 +159,7 @@ export class MuxNet {
     }
     const lane = this.lane(from, to, index);
     const bytes = joined(parts);
-    if (lane.waiting.length > 0 || lane.wire.length >= this.#depth) {
+    if (lane.down || lane.waiting.length > 0 || lane.wire.length >= this.#depth) {
       lane.waiting.push({ bytes, admission });
       return false;
     }
@@ -165,11 +176,13 @@ export class MuxNet {
   }
 
   #pump(lane: NetLane): void {
-    if (lane.stalled) return;
+    if (lane.stalled || lane.down) return;
     const bytes = lane.wire.shift();
     if (bytes !== undefined && this.nodes.has(lane.to.id)) {
-      lane.delivered.push(bytes);
-      lane.to.mux.handleBatch(lane.from.id, lane.connection, bytes);
+      for (const arrived of this.tamper === null ? [bytes] : this.tamper(lane, bytes)) {
+        lane.delivered.push(arrived);
+        lane.to.mux.handleBatch(lane.from.id, lane.connection, arrived);
+      }
       lane.to.mux.handleReadEnd();
     }
     const next = lane.waiting.shift();
@@ -181,7 +194,7 @@ export class MuxNet {
   }
 
   #attach(from: InstanceId, to: InstanceId, handle: Handle, session: bigint): Promise<AttachGrant> {
-    return new Promise((resolve, reject) =>
+    return later((resolve, reject) =>
       this.#later(() => {
         const answer = this.nodes.get(to)?.mux.anchors.attach(handle.lo, from, session);
         if (answer === undefined || "refused" in answer) {
@@ -193,6 +206,19 @@ export class MuxNet {
       })
     );
   }
+}
+
+/** As much of a promise as a mux uses, without microtasks: whole simulations then run in one synchronous call. */
+function later<T>(
+  start: (resolve: (value: T) => void, reject: (error: unknown) => void) => void,
+): Promise<T> {
+  const thenable: Pick<Promise<T>, "then"> = {
+    then(onDone, onFailed) {
+      start((value) => void onDone?.(value), (error) => void onFailed?.(error));
+      return undefined as never;
+    },
+  };
+  return thenable as Promise<T>;
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array {
