@@ -4,7 +4,7 @@
  * and terminator, leaves an event open, or carries anything that the worker did not send beside those.
  */
 import { assertEquals } from "@std/assert";
-import { type ScriptedStream } from "../support/scripted_plane.ts";
+import type { ScriptedStream } from "../support/scripted_plane.ts";
 import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
 
 const CONTENT = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n';
