@@ -4,6 +4,7 @@
  * Decoders recurse per nesting level and allocate what a length field claims; this walks the bytes once, with a
  * stack of fixed size and no allocation by declared length, and says how many bytes the first value takes.
  */
+import { decode } from "@std/msgpack";
 import { TokenplaneError } from "../src/errors.ts";
 
 /** Bounds for {@linkcode measureMsgpack}. */
@@ -14,6 +15,19 @@ export interface MsgpackBounds {
   maxDepth: number;
   /** Values in all, containers and map keys included: a decoder makes one object or more of each. Default: no bound. */
   maxValues?: number;
+}
+
+/**
+ * The first MessagePack value in `bytes`; what follows it is ignored. Throws `too_large` when it is over a bound, else
+ * `protocol`.
+ */
+export function decodeMsgpack(bytes: Uint8Array, bounds: MsgpackBounds): unknown {
+  const length = measureMsgpack(bytes, bounds);
+  try {
+    return decode(bytes.subarray(0, length));
+  } catch (caught) {
+    throw new TokenplaneError("protocol", "Cannot read MessagePack: it is malformed", { cause: caught });
+  }
 }
 
 /**

@@ -10,8 +10,8 @@
  * 20+n  2  length of headers, m
  * 22+n  m  headers: MessagePack map of str to str
  */
-import { decode, encode } from "@std/msgpack";
-import { measureMsgpack } from "../../transports/msgpack_guard.ts";
+import { encode } from "@std/msgpack";
+import { decodeMsgpack } from "../../transports/msgpack_guard.ts";
 import { TokenplaneError } from "../errors.ts";
 
 /** What the sender of a request expects back. */
@@ -170,13 +170,7 @@ function encodeHeaders(headers: Headers): Uint8Array {
 }
 
 function decodeHeaders(bytes: Uint8Array): Headers {
-  const length = measureMsgpack(bytes, { maxBytes: MAX_HEADERS_BYTES, maxDepth: 1 });
-  let value: unknown;
-  try {
-    value = decode(bytes.subarray(0, length));
-  } catch (caught) {
-    throw new TokenplaneError("protocol", "Cannot read headers: they are no MessagePack", { cause: caught });
-  }
+  const value = decodeMsgpack(bytes, { maxBytes: MAX_HEADERS_BYTES, maxDepth: 1 });
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Uint8Array) {
     throw malformed("headers are no map");
   }

@@ -335,7 +335,7 @@ export class Messenger implements MessengerPort {
 
   #onShuttingDown(header: Uint8Array): void {
     this.stats.refusedByPeer++;
-    const error = new TokenplaneError("unavailable", "request rejected: peer is shutting down");
+    const error = new TokenplaneError("unavailable", "Request rejected: peer is shutting down");
     this.outbox.calls.refuse(header, REQUEST_ID_AT, error);
   }
 

@@ -1,7 +1,7 @@
 /** How a node tells others who it is and where it listens (wire: identity and registration). */
-import { decode, encode } from "@std/msgpack";
+import { encode } from "@std/msgpack";
 import type { InstanceId } from "../../transports/contract.ts";
-import { measureMsgpack } from "../../transports/msgpack_guard.ts";
+import { decodeMsgpack } from "../../transports/msgpack_guard.ts";
 import { TokenplaneError } from "../errors.ts";
 import { isInstanceId } from "./worker_id.ts";
 
@@ -25,8 +25,7 @@ export function encodeWorkerAddress(entries: ReadonlyMap<string, Uint8Array>): U
 /** Reads a WorkerAddress. Entries may be arrays of ints or `bin`. Throws `protocol` or `too_large`. */
 export function decodeWorkerAddress(address: Uint8Array): Map<string, Uint8Array> {
   if (address.length === 0) throw malformed("it is empty");
-  const length = measureMsgpack(address, { maxBytes: MAX_ADDRESS_BYTES, maxDepth: 2 });
-  const value = decode(address.subarray(0, length));
+  const value = decodeMsgpack(address, { maxBytes: MAX_ADDRESS_BYTES, maxDepth: 2 });
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Uint8Array) {
     throw malformed("it is no map");
   }

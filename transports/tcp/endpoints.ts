@@ -4,9 +4,9 @@
  * MessagePack array of `[name, ip, port, prefix length, numa node or nil]`. Read, but not written: the text forms
  * `tcp://host:port`, `grpc://host:port` and `host:port`.
  */
-import { decode, encode } from "@std/msgpack";
+import { encode } from "@std/msgpack";
 import { TokenplaneError } from "../../src/errors.ts";
-import { measureMsgpack } from "../msgpack_guard.ts";
+import { decodeMsgpack } from "../msgpack_guard.ts";
 import { isInSubnet, isIpv6, isLoopback } from "./ip.ts";
 
 /** One address of a node. */
@@ -56,8 +56,7 @@ export function decodeEndpoints(entry: Uint8Array): Endpoint[] {
   if (first === undefined) throw malformed("it is empty");
   const isArray = (first >= 0x90 && first <= 0x9f) || first === 0xdc || first === 0xdd;
   if (!isArray) return [parseTextEndpoint(entry)];
-  const length = measureMsgpack(entry, { maxBytes: MAX_ENTRY_BYTES, maxDepth: 2 });
-  const list = decode(entry.subarray(0, length));
+  const list = decodeMsgpack(entry, { maxBytes: MAX_ENTRY_BYTES, maxDepth: 2 });
   if (!Array.isArray(list) || list.length === 0 || list.length > MAX_ENDPOINTS) {
     throw malformed(`it has no endpoint or more than ${MAX_ENDPOINTS}`);
   }
