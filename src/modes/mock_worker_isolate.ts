@@ -24,6 +24,8 @@ export type IsolateEvent =
 
 /** How often it looks whether it is joined, ms. */
 const JOIN_POLL_MS = 10;
+/** How long taking leave may take, ms. */
+const LEAVE_MS = 500;
 
 interface IsolateScope {
   onmessage: ((event: MessageEvent<IsolateCommand>) => void) | null;
@@ -51,6 +53,8 @@ async function start(
 }
 
 async function close(): Promise<void> {
+  // The frontend has drained, so nothing runs; this tells it that the worker leaves and is not lost.
+  await running?.drain(LEAVE_MS);
   await running?.close();
   scope.postMessage({ kind: "closed" });
 }

@@ -5,6 +5,7 @@
  * series, with its labels bound once.
  *
  * ```ts
+ * const stats = { batchesSent: 0, dropped: { stale_epoch: 0 } };
  * const collectors = new Collectors();
  * collectors.add("tokenplane_mux_batches_sent_total", "Batches sent.", "counter", () => stats.batchesSent);
  * collectors.add("tokenplane_mux_records_dropped_total", "Records dropped.", "counter", (emit) => {

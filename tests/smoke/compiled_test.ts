@@ -1,0 +1,48 @@
+/** The compiled program, end to end: every mode in one file. `deno task compile` makes it. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { deadline } from "@std/async";
+import { optionalTest } from "../support/optional.ts";
+import { chat, eventsOf, Program, runProgram } from "../support/program.ts";
+
+const binary = new URL("../../dist/tokenplane", import.meta.url).pathname;
+const isThere = await Deno.stat(binary).then(() => true, () => false);
+const COMPONENT = "dist/tokenplane (deno task compile)";
+const LIMIT_MS = 30_000;
+
+optionalTest(COMPONENT, isThere, "dist/tokenplane checks its flags", async () => {
+  const { code, stderr } = await runProgram(["start", "--lanes", "99"], {}, [binary]);
+  assertEquals(code, 2);
+  assertStringIncludes(stderr, '--lanes "99"');
+});
+
+optionalTest(COMPONENT, isThere, "dist/tokenplane start streams through its worker isolates", async () => {
+  await using program = new Program(["start", "--listen", "127.0.0.1:0"], {}, [binary]);
+  const [, url] = await deadline(program.ready(/serves on (http:\S+) /), LIMIT_MS);
+  const response = await chat(url!, { max_tokens: 10 });
+  assertEquals(response.status, 200);
+  assertEquals(eventsOf(await response.text()).length, 13);
+  program.kill("SIGINT");
+  const finished = await deadline(program.finished(), LIMIT_MS);
+  assertEquals(finished.code, 0, finished.stderr);
+});
+
+optionalTest(COMPONENT, isThere, "dist/tokenplane frontend and worker join as processes", async () => {
+  const listen = ["--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"];
+  await using frontend = new Program(["frontend", ...listen], {}, [binary]);
+  const [, url, node] = await deadline(
+    frontend.ready(/serves on (http:\S+), workers join at (\S+)/),
+    LIMIT_MS,
+  );
+  await using worker = new Program(["worker", "--frontend", node!], {}, [binary]);
+  await deadline(worker.ready(/listens on/), LIMIT_MS);
+  let response = await chat(url!, { max_tokens: 5 });
+  while (response.status === 404 || response.status === 503) {
+    await response.body?.cancel(); // not joined yet
+    response = await chat(url!, { max_tokens: 5 });
+  }
+  assertEquals(eventsOf(await response.text()).length, 8);
+  for (const one of [worker, frontend]) {
+    one.kill("SIGTERM");
+    assertEquals((await deadline(one.finished(), LIMIT_MS)).code, 0);
+  }
+});

@@ -1,0 +1,58 @@
+/**
+ * Makes `dist/tokenplane`, one file that runs every mode.
+ *
+ * usage: deno run --allow-all tools/compile.ts [--optional]
+ *
+ * `deno compile` embeds the program in a base runtime (`denort`), which it downloads from Deno's own site. Where that is
+ * out of reach, `DENORT_BIN` names one, and `DENO_FOR_COMPILE` the Deno that matches it. With `--optional` a base that
+ * is not to be had is said in one line and is no failure.
+ */
+
+/** Modules that are loaded by URL and that the bundler cannot see. */
+const INCLUDED = ["src/modes/mock_worker_isolate.ts"];
+
+const root = new URL("../", import.meta.url);
+const output = "dist/tokenplane";
+
+/** Whether a failed compile failed for want of a base runtime. */
+export function lacksBase(stderr: string): boolean {
+  return /denort|dl\.deno\.land|error sending request/i.test(stderr);
+}
+
+/** The arguments of `deno compile`. */
+export function compileArguments(): string[] {
+  const included = INCLUDED.flatMap((module) => ["--include", module]);
+  return ["compile", "--allow-all", "--no-lock", ...included, "--output", output, "main.ts"];
+}
+
+async function main(): Promise<number> {
+  const deno = Deno.env.get("DENO_FOR_COMPILE") ?? Deno.execPath();
+  // Also what an interrupted compile left there.
+  await Deno.remove(new URL("dist/", root), { recursive: true }).catch(() => {});
+  const { code, stderr } = await new Deno.Command(deno, {
+    args: compileArguments(),
+    cwd: root,
+    // Deno 2.6 walks the module graph recursively on a 2 MiB thread stack and dies of ours.
+    env: { RUST_MIN_STACK: String(256 * 1024 * 1024) },
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "piped",
+  }).output();
+  if (code === 0) {
+    say(`Compiled ${output}`);
+    return 0;
+  }
+  const text = new TextDecoder().decode(stderr);
+  if (Deno.args.includes("--optional") && Deno.env.get("DENORT_BIN") === undefined && lacksBase(text)) {
+    say("Compile left out: Deno's download of denort is out of reach and DENORT_BIN is not set");
+    return 0;
+  }
+  say(text.trimEnd());
+  return code;
+}
+
+function say(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+if (import.meta.main) Deno.exit(await main());
