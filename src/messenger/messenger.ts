@@ -356,6 +356,7 @@ export class Messenger implements MessengerPort {
   }
 
   async #idleWithin(ms: number): Promise<void> {
+    if (ms <= 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = this.#clock.setTimer(resolve, ms);
     void this.requests.idle().then(resolve);

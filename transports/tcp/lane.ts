@@ -186,8 +186,10 @@ export class Lane {
   /** Null when the connection did not come up or is no longer wanted. */
   async #connect(epoch: Epoch): Promise<Socket | null> {
     const { clock, dialTimeoutMs, sockets } = this.#settings;
-    const timer = clock.setTimer(() => epoch.abort.abort(), dialTimeoutMs);
     const { host, port } = this.#endpoint();
+    const timer = clock.setTimer(() => {
+      this.#die(epoch, `cannot connect to ${host}:${port}: no answer within ${dialTimeoutMs} ms`);
+    }, dialTimeoutMs);
     this.#stats.dials++;
     try {
       const socket = await sockets.connect(host, port, epoch.abort.signal);
@@ -200,8 +202,7 @@ export class Lane {
       closeQuietly(socket);
     } catch (caught) {
       this.#stats.dialFailures++;
-      const why = epoch.abort.signal.aborted ? `no answer within ${dialTimeoutMs} ms` : messageOf(caught);
-      this.#die(epoch, `cannot connect to ${host}:${port}: ${why}`);
+      this.#die(epoch, `cannot connect to ${host}:${port}: ${messageOf(caught)}`);
     } finally {
       clock.clearTimer(timer);
     }
