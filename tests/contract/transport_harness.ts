@@ -91,3 +91,55 @@ export function numbered(n: number): Uint8Array {
 export function numberIn(bytes: Uint8Array): number {
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0);
 }
+
+/** One test's nodes. */
+export class Context {
+  readonly harness: TransportHarness;
+  readonly #nodes: Node[] = [];
+
+  constructor(harness: TransportHarness) {
+    this.harness = harness;
+  }
+
+  async node(options: NodeOptions = {}): Promise<Node> {
+    const transport = this.harness.transport(options);
+    const sink = new RecordingSink();
+    await transport.start(sink);
+    const node = { id: crypto.randomUUID(), transport, sink };
+    this.#nodes.push(node);
+    return node;
+  }
+
+  /** Two nodes, the first of which knows the second. */
+  async pair(options: NodeOptions = {}): Promise<[Node, Node]> {
+    const [a, b] = [await this.node(options), await this.node(options)];
+    a.transport.register(b.id, b.transport.addressEntry());
+    return [a, b];
+  }
+
+  arrived(node: Node, count: number): Promise<void> {
+    return this.harness.until(() => node.sink.frames.length >= count, `${count} frames`);
+  }
+
+  async close(): Promise<void> {
+    await this.harness.run(Promise.all(this.#nodes.map((node) => node.transport.shutdown(200))));
+  }
+}
+
+/** One scenario of the suite. */
+export type Scenario = [title: string, body: (t: Context) => Promise<void>];
+
+/** A header like any other. */
+export const HEADER: Uint8Array = new Uint8Array([1, 2, 3]);
+
+/** Sends and resolves with what its admission says. */
+export function sendError(
+  from: Node,
+  peer: string,
+  lane: number,
+  parts: Uint8Array[],
+): Promise<TokenplaneError | null> {
+  return new Promise((resolve) => {
+    if (from.transport.send(peer, lane, Types.message, HEADER, parts, resolve)) resolve(null);
+  });
+}
