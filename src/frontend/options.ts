@@ -2,7 +2,7 @@
 import { TokenplaneError } from "../errors.ts";
 
 /** How response bytes reach the client's socket; `auto` takes the cheapest that works here. */
-export type EgressChoice = "auto" | "socket" | "portable";
+export type EgressChoice = "auto" | "ffi" | "socket" | "portable";
 
 /** Every setting of {@linkcode import("./node.ts").FrontendNode}. Times are in ms; 0 turns a time-out off. */
 export interface FrontendOptions {

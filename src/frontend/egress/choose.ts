@@ -2,50 +2,68 @@
 import { createServer, request } from "node:http";
 import { TokenplaneError } from "../../errors.ts";
 import type { EgressChoice } from "../options.ts";
+import { DirectSend } from "./direct_send.ts";
 import { portableSink } from "./portable_sink.ts";
 import type { SinkFactory } from "./sink.ts";
-import { socketSink } from "./socket_sink.ts";
+import { directSink, socketSink } from "./socket_sink.ts";
 
-let probed: Promise<boolean> | null = null;
+const PROBE_CHUNK = new TextEncoder().encode("1\r\nb\r\n");
+
+/** What this runtime allows, worst first. */
+type Capability = "portable" | "socket" | "ffi";
+
+let probed: Promise<Capability> | null = null;
 
 /** The sink for a setting. Throws `invalid_config` when the named one does not work on this runtime. */
 export async function chooseEgress(choice: EgressChoice): Promise<SinkFactory> {
   if (choice === "portable") return portableSink;
-  probed ??= canWriteToSocket();
-  if (await probed) return socketSink;
-  if (choice === "auto") return portableSink;
+  const capability = await (probed ??= probe());
+  if (choice === "auto") {
+    return capability === "ffi" ? directSink : capability === "socket" ? socketSink : portableSink;
+  }
+  if (choice === "socket" && capability !== "portable") return socketSink;
+  if (choice === "ffi" && capability === "ffi") return directSink;
   throw new TokenplaneError(
     "invalid_config",
-    'Cannot use egress "socket": this runtime does not let a response write to its socket; use "auto"',
+    `Cannot use egress "${choice}": this runtime offers no more than "${capability}"; use "auto"`,
   );
 }
 
 /** Sends a response to itself over loopback: runtimes differ in what `response.socket` is, and say so nowhere. */
-function canWriteToSocket(): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
+function probe(): Promise<Capability> {
+  const { promise, resolve } = Promise.withResolvers<Capability>();
+  let offered: Capability = "portable";
   const server = createServer((_request, response) => {
     response.writeHead(200);
     response.write("a", () => {
       const { socket } = response;
-      if (typeof socket?.write !== "function") return resolve(false);
-      socket.write("1\r\nb\r\n");
+      if (typeof socket?.write !== "function") return resolve("portable");
+      const direct = DirectSend.open(socket);
+      offered = direct === null ? "socket" : "ffi";
+      const taken = direct === null ? 0 : direct.send(PROBE_CHUNK);
+      direct?.close();
+      if (taken === 0) {
+        // With nothing queued a connection takes six bytes at once, or the descriptor is not this connection's.
+        offered = "socket";
+        socket.write(PROBE_CHUNK);
+      }
       response.end("c");
     });
   });
-  server.on("error", () => resolve(false));
+  server.on("error", () => resolve("portable"));
   server.listen({ port: 0, host: "127.0.0.1" }, () => {
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
-    const probe = request({ port, host: "127.0.0.1", agent: false, timeout: 2_000 }, (response) => {
+    const asking = request({ port, host: "127.0.0.1", agent: false, timeout: 2_000 }, (response) => {
       let body = "";
       response.setEncoding("latin1");
       response.on("data", (chunk: string) => body += chunk);
-      response.on("end", () => resolve(body === "abc"));
-      response.on("error", () => resolve(false));
+      response.on("end", () => resolve(body === "abc" ? offered : "portable"));
+      response.on("error", () => resolve("portable"));
     });
-    probe.on("error", () => resolve(false));
-    probe.on("timeout", () => probe.destroy(new Error("Probe timed out")));
-    probe.end();
+    asking.on("error", () => resolve("portable"));
+    asking.on("timeout", () => asking.destroy(new Error("Probe timed out")));
+    asking.end();
   });
   return promise.finally(() => {
     server.closeAllConnections();

@@ -1,19 +1,24 @@
 /**
- * Egress by writing framed chunks to the connection's socket, past `ServerResponse`: a tenth to a sixth cheaper per chunk.
+ * Egress by writing framed chunks to the connection's socket, past `ServerResponse`, or past the socket too (`direct`).
  *
  * The head and the first chunks go through the response, which alone knows when an earlier, pipelined response has left
  * the connection to it. Once the callback of the first write has run, the head is on the wire, the socket is ours until
- * `end()`, and everything goes to it in order.
+ * `end()`, and everything goes to it in order. A direct send happens only while the socket has nothing queued; what the
+ * kernel does not take at once goes through the socket, and direct sending rests until that has left.
  */
 import type { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { DirectSend } from "./direct_send.ts";
 import type { SseSink } from "./sink.ts";
 
 /** {@linkcode SseSink} on a `node:net` socket. */
 export class SocketSink implements SseSink {
   readonly #response: ServerResponse;
   readonly #onDrain: () => void;
+  readonly #isDirect: boolean;
+  /** Null until the socket is ours, after `release`, and where there is no such way. */
+  #direct: DirectSend | null = null;
   /** Null until the head is on the wire, and after `release`. */
   #socket: Socket | null = null;
   #hasWritten = false;
@@ -21,8 +26,10 @@ export class SocketSink implements SseSink {
   #isReleased = false;
   #blocked = false;
 
-  constructor(response: ServerResponse, onWritable: () => void) {
+  /** @param isDirect sends by the system call where the connection allows it */
+  constructor(response: ServerResponse, onWritable: () => void, isDirect: boolean) {
     this.#response = response;
+    this.#isDirect = isDirect;
     this.#onDrain = () => {
       this.#blocked = false;
       onWritable();
@@ -43,6 +50,10 @@ export class SocketSink implements SseSink {
     const socket = this.#socket;
     if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
     if (socket.destroyed) return true;
+    if (this.#direct !== null && socket.writableLength === 0) {
+      frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd) as Uint8Array<ArrayBuffer>);
+      if (frameStart === frameEnd) return true;
+    }
     // What has to wait must not keep the whole buffer alive.
     const frame = socket.writableLength > 0
       ? copyOf(buffer, frameStart, frameEnd)
@@ -65,6 +76,8 @@ export class SocketSink implements SseSink {
     this.#response.off("drain", this.#onDrain);
     this.#socket?.off("drain", this.#onDrain);
     this.#socket = null;
+    this.#direct?.close();
+    this.#direct = null;
   }
 
   #writeOpening(buffer: Uint8Array, dataStart: number, dataEnd: number): boolean {
@@ -94,13 +107,20 @@ export class SocketSink implements SseSink {
   #adopt(): void {
     const isOurs = this.#isHeadSent && !this.#blocked && !this.#isReleased;
     // A client of HTTP/1.0 gets no chunks: its body ends with the connection, and goes through the response.
-    if (isOurs && this.#response.chunkedEncoding) this.#socket ??= this.#response.socket;
+    if (!isOurs || !this.#response.chunkedEncoding || this.#socket !== null) return;
+    this.#socket = this.#response.socket;
+    if (this.#isDirect && this.#socket !== null) this.#direct = DirectSend.open(this.#socket);
   }
 }
 
-/** {@linkcode SinkFactory} for {@linkcode SocketSink}. */
+/** {@linkcode SinkFactory} for {@linkcode SocketSink} by the socket's own writes. */
 export function socketSink(response: ServerResponse, onWritable: () => void): SseSink {
-  return new SocketSink(response, onWritable);
+  return new SocketSink(response, onWritable, false);
+}
+
+/** {@linkcode SinkFactory} for {@linkcode SocketSink} by direct sends. */
+export function directSink(response: ServerResponse, onWritable: () => void): SseSink {
+  return new SocketSink(response, onWritable, true);
 }
 
 function copyOf(buffer: Uint8Array, start: number, end: number): Uint8Array {
