@@ -1,12 +1,13 @@
 /** What a transport has to bring along for the contract suite, and what the suite records. */
-import type {
-  FrameSink,
-  InboundConnection,
-  InstanceId,
+import type { TokenplaneError } from "../../src/errors.ts";
+import {
+  type FrameSink,
+  type InboundConnection,
+  type InstanceId,
   MessageType,
-  Transport,
+  type Transport,
+  type TransportStats,
 } from "../../transports/contract.ts";
-import type { TransportStats } from "../../transports/contract.ts";
 
 /** Options that the suite asks for; what a transport has no notion of it ignores. */
 export interface NodeOptions {
@@ -140,6 +141,6 @@ export function sendError(
   parts: Uint8Array[],
 ): Promise<TokenplaneError | null> {
   return new Promise((resolve) => {
-    if (from.transport.send(peer, lane, Types.message, HEADER, parts, resolve)) resolve(null);
+    if (from.transport.send(peer, lane, MessageType.message, HEADER, parts, resolve)) resolve(null);
   });
 }
