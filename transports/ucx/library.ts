@@ -29,8 +29,6 @@ export interface UcxLibrary {
   readonly ucp: UcpLibrary["symbols"];
   readonly c: CLibrary["symbols"];
   readonly version: UcxVersion;
-  /** Releases the handles. Nothing of UCX may be alive. */
-  close(): void;
 }
 
 /** Puts the settings in place. Returns the names that were set here. */
@@ -48,11 +46,16 @@ export function prepareEnvironment(): string[] {
   return set;
 }
 
+/** Libraries by name. They stay open: the runtime keeps some memory per symbol each time one is opened. */
+const loaded = new Map<string, UcxLibrary>();
+
 /**
- * Loads UCX. Throws `invalid_config` with one line, "UCX not available: …", when it is missing, of another version, or
- * when foreign functions are not permitted.
+ * Loads UCX, once per isolate. Throws `invalid_config` with one line, "UCX not available: …", when it is missing, of
+ * another version, or when foreign functions are not permitted.
  */
 export function loadUcx(name: string = UCP_LIBRARY): UcxLibrary {
+  const known = loaded.get(name);
+  if (known !== undefined) return known;
   checkPlatform(Deno.build.os, Deno.build.arch);
   let c: CLibrary | null = null;
   let ucp: UcpLibrary | null = null;
@@ -63,16 +66,9 @@ export function loadUcx(name: string = UCP_LIBRARY): UcxLibrary {
     ucp = openUcp(name);
     const version = readVersion(ucp);
     checkVersion(version);
-    const handles = { c, ucp };
-    return {
-      ucp: ucp.symbols,
-      c: c.symbols,
-      version,
-      close() {
-        handles.ucp.close();
-        handles.c.close();
-      },
-    };
+    const library = { ucp: ucp.symbols, c: c.symbols, version };
+    loaded.set(name, library);
+    return library;
   } catch (caught) {
     ucp?.close();
     c?.close();

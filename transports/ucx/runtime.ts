@@ -45,12 +45,7 @@ export class UcxRuntime {
   /** Throws `invalid_config` with one line when UCX cannot be used; nothing is left behind then. */
   constructor(settings: UcxSettings, stats: UcxStats, sink: FrameSink, hooks: RuntimeHooks) {
     this.library = loadUcx(settings.library);
-    try {
-      this.worker = createWorker(this.library);
-    } catch (caught) {
-      this.library.close();
-      throw caught;
-    }
+    this.worker = createWorker(this.library);
     this.sender = new Sender(this.library, this.memory);
     this.endpoints = new Endpoints(this.library, this.worker, this.sender);
     this.replies = new Replies(this.sender);
@@ -109,6 +104,5 @@ export class UcxRuntime {
     this.receiver.close();
     this.endpoints.dispose();
     this.memory.clear();
-    this.library.close();
   }
 }

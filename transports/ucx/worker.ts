@@ -47,7 +47,7 @@ export function createWorker(library: UcxLibrary): UcxWorker {
       "no event descriptor",
       library.ucp.ucp_worker_get_efd(worker, new Uint8Array(descriptor.buffer)),
     );
-    const errorMode = chooseErrorMode(library, context);
+    const errorMode = chooseErrorMode(library, context, worker);
     return { context, worker, address, maxHeaderBytes, errorMode, eventDescriptor: descriptor[0]! };
   } catch (caught) {
     if (worker !== 0n) library.ucp.ucp_worker_destroy(worker);
@@ -109,25 +109,24 @@ function queryWorker(
 }
 
 /**
- * Finds out, on two workers made for it, whether endpoints can be made at all, and whether UCX watches the peer for us.
+ * Finds out, on another worker made for it, whether endpoints can be made at all, and whether UCX watches the peer for
+ * us.
  *
- * Shared memory alone has no failure detection in some versions: an endpoint in error mode "peer" cannot be made then,
- * but one in mode "none" can. A set of transports that cannot wire up (RC alone) fails in both.
+ * Shared memory alone has no failure detection: an endpoint in error mode "peer" cannot be made then, but one in mode
+ * "none" can. A set of transports that cannot wire up (RC alone) fails in both.
  */
-function chooseErrorMode(library: UcxLibrary, context: bigint): number {
-  const near = createBareWorker(library, context);
-  const far = createBareWorker(library, context);
+function chooseErrorMode(library: UcxLibrary, context: bigint, worker: bigint): number {
+  const other = createBareWorker(library, context);
   try {
-    const { address } = queryWorker(library, far);
+    const { address } = queryWorker(library, other);
     let status: number = UcsStatus.ok;
     for (const mode of [ErrorMode.peer, ErrorMode.none]) {
-      status = tryEndpoint(library, near, address, mode);
+      status = tryEndpoint(library, worker, address, mode);
       if (status === UcsStatus.ok) return mode;
     }
     throw startFailure("its transports cannot reach another worker", status);
   } finally {
-    library.ucp.ucp_worker_destroy(near);
-    library.ucp.ucp_worker_destroy(far);
+    library.ucp.ucp_worker_destroy(other);
   }
 }
 
