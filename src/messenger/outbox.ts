@@ -98,17 +98,18 @@ export class Outbox {
   ): boolean {
     let handle: string;
     try {
-      handle = this.staging.stage(parts, bytes);
+      handle = this.staging.stage(parts, bytes, admission);
     } catch (caught) {
       queueMicrotask(() => admission?.(caught as TokenplaneError));
       return false;
     }
     const header = encodeRequestHeader(ResponseType.fireAndForget, handler, { [STAGED_HEADER]: handle });
     this.calls.arena.stamp(header, REQUEST_ID_AT);
-    return to.transport.send(to.instanceId, lane, MessageType.message, header, NO_PARTS, (error) => {
-      if (error !== null) this.staging.unstage(handle);
-      admission?.(error);
+    const isSent = to.transport.send(to.instanceId, lane, MessageType.message, header, NO_PARTS, (error) => {
+      if (error !== null && this.staging.unstage(handle)) admission?.(error);
     });
+    // The payload takes a way of its own: what is sent behind the message overtakes it until the peer has pulled it.
+    return admission === undefined && isSent;
   }
 
   #template(handler: string): Uint8Array<ArrayBuffer> {

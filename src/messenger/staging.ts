@@ -5,6 +5,7 @@
  * The peer calls `_rv_acquire`, then `_rv_pull` per chunk, then sends `_rv_release` (or `_rv_detach` to give up).
  * Room is bounded, and what nobody pulls is forgotten.
  */
+import type { Admission } from "../../transports/contract.ts";
 import type { Clock, TimerHandle } from "../clock.ts";
 import { TokenplaneError } from "../errors.ts";
 
@@ -30,6 +31,7 @@ export const STAGING_CHUNK_BYTES = 524_288;
 interface Staged {
   readonly id: bigint;
   readonly bytes: Uint8Array;
+  readonly onTaken: Admission | null;
   touched: number;
 }
 
@@ -62,8 +64,11 @@ export class StagingStore {
     return this.#bytes;
   }
 
-  /** Copies a payload in; returns the value of the `_rv` header. Throws `overloaded` when there is no room. */
-  stage(parts: readonly Uint8Array[], totalBytes: number): string {
+  /**
+   * Copies a payload in; returns the value of the `_rv` header. Throws `overloaded` when there is no room. `onTaken` is
+   * called when the peer has it all, or with `timeout` or `closed` when it never will; not after `unstage`.
+   */
+  stage(parts: readonly Uint8Array[], totalBytes: number, onTaken: Admission | null = null): string {
     const { maxBytes, maxEntries } = this.#limits;
     if (this.#bytes + totalBytes > maxBytes || this.#entries.size >= maxEntries) {
       throw new TokenplaneError(
@@ -77,16 +82,16 @@ export class StagingStore {
       bytes.set(part, at);
       at += part.length;
     }
-    const staged: Staged = { id: this.#nextId++, bytes, touched: this.#clock.now() };
+    const staged: Staged = { id: this.#nextId++, bytes, onTaken, touched: this.#clock.now() };
     this.#entries.set(staged.id, staged);
     this.#bytes += totalBytes;
     this.#arm();
     return ((this.#workerId << 64n) | staged.id).toString();
   }
 
-  /** Forgets what {@linkcode StagingStore.stage} returned: its message never left. */
-  unstage(handle: string): void {
-    this.#drop(BigInt(handle) & 0xffff_ffff_ffff_ffffn);
+  /** Forgets what {@linkcode StagingStore.stage} returned: its message never left. False: it was gone already. */
+  unstage(handle: string): boolean {
+    return this.#drop(BigInt(handle) & 0xffff_ffff_ffff_ffffn) !== null;
   }
 
   /** Answers `_rv_acquire`. Throws `invalid_request` for a handle that is not (or no longer) here. */
@@ -124,7 +129,7 @@ export class StagingStore {
   /** Answers `_rv_release`: the peer has it all. What is not here is ignored. */
   release(input: unknown): void {
     const id = this.#localId(input);
-    if (id !== null) this.#drop(id);
+    if (id !== null) this.#drop(id)?.onTaken?.(null);
   }
 
   /** Answers `_rv_detach`: the peer gave up this transfer and may try again. */
@@ -135,11 +140,14 @@ export class StagingStore {
 
   /** Forgets everything and stops the timer. */
   clear(): void {
+    const entries = [...this.#entries.values()];
     this.#entries.clear();
     this.#transfers.clear();
     this.#bytes = 0;
     this.#clock.clearTimer(this.#timer);
     this.#timer = null;
+    const error = new TokenplaneError("closed", "Cannot send message: the messenger is closed");
+    for (const { onTaken } of entries) onTaken?.(error);
   }
 
   #find(input: unknown): Staged {
@@ -162,15 +170,17 @@ export class StagingStore {
     this.#entries.set(staged.id, staged);
   }
 
-  #drop(id: bigint): void {
+  #drop(id: bigint): Staged | null {
     const staged = this.#entries.get(id);
-    if (staged === undefined) return;
+    if (staged === undefined) return null;
     this.#entries.delete(id);
     this.#bytes -= staged.bytes.length;
     for (const [transfer, other] of this.#transfers) if (other === staged) this.#transfers.delete(transfer);
-    if (this.#entries.size > 0) return;
-    this.#clock.clearTimer(this.#timer);
-    this.#timer = null;
+    if (this.#entries.size === 0) {
+      this.#clock.clearTimer(this.#timer);
+      this.#timer = null;
+    }
+    return staged;
   }
 
   #arm(): void {
@@ -191,6 +201,8 @@ export class StagingStore {
       if (staged.touched > latest) return;
       this.expired++;
       this.#drop(staged.id);
+      const text = `Cannot send message: the peer did not pull its ${staged.bytes.length} bytes in time`;
+      staged.onTaken?.(new TokenplaneError("timeout", text));
     }
   }
 }

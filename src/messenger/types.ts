@@ -68,7 +68,7 @@ export interface MessengerPort {
   eagerBudget(peer: InstanceId, handler: string): number;
   /**
    * Fire and forget. Same contract as `Transport.send`: true when admitted and the parts may be reused. A payload
-   * over the eager budget is staged (kept here until the peer has pulled it).
+   * over the eager budget is staged: kept here, and not admitted, until the peer has pulled it.
    */
   sendOneWay(
     peer: InstanceId,

@@ -22,10 +22,17 @@ Deno.test("Messenger stages a one-way payload over the threshold, and only then"
   for (const length of [262_144, 262_145, 1_500_000]) {
     const payload = pattern(length);
     const parts = [payload.subarray(0, 100), payload.subarray(100)];
-    assertEquals(a.sendOneWay(b.instanceId, 0, "_stream_batch", parts), true);
-    assertEquals(a.outbox.staging.size, length > 262_144 ? 1 : 0);
+    const isStaged = length > 262_144;
+    const admissions: unknown[] = [];
+    const isAdmitted = a.sendOneWay(b.instanceId, 0, "_stream_batch", parts, (error) => {
+      admissions.push(error);
+      assertEquals(seen.length, 0, "the peer has it, and handles it before anything that is sent now");
+      assertEquals(a.outbox.staging.size, 0);
+    });
+    assertEquals([isAdmitted, a.outbox.staging.size], [!isStaged, isStaged ? 1 : 0]);
     payload.fill(0);
     await net.pass(50);
+    assertEquals(admissions, isStaged ? [null] : []);
     assertEquals(seen.length, 1);
     assertEquals(seen.pop(), pattern(length));
   }
@@ -102,7 +109,8 @@ Deno.test("StagingStore names payloads as the specification does and hands them 
 Deno.test("StagingStore forgets what nobody touches, with one timer", () => {
   const clock = new VirtualClock();
   const store = new StagingStore(WORKER, clock, { expireMs: 100 });
-  store.stage([pattern(1)], 1);
+  const errors: (string | undefined)[] = [];
+  store.stage([pattern(1)], 1, (error) => errors.push(error?.code));
   clock.advance(50);
   store.stage([pattern(2)], 2);
   store.stage([pattern(3)], 3);
@@ -113,6 +121,7 @@ Deno.test("StagingStore forgets what nobody touches, with one timer", () => {
   assertEquals([store.size, store.expired], [1, 2], "the one that was acquired stays longer");
   clock.advance(100);
   assertEquals([store.size, store.bytes, store.expired, clock.pendingTimers], [0, 0, 3, 0]);
+  assertEquals(errors, ["timeout"]);
 });
 
 Deno.test("StagingPuller does not believe what the sender says", async () => {
