@@ -232,6 +232,10 @@ export class Ingress implements RecordVisitor {
 
   #outOfOrder(slot: IngressSlot, type: RecordType, seq: number, start: number, end: number): void {
     slot.alive = true;
+    if (slot.terminated) {
+      this.#context.stats.dropped.closed_slot++;
+      return;
+    }
     const bytes = type === RecordType.heartbeat ? null : this.#bytes;
     if (this.#holds.hold(slot, seq, bytes, start, end) === "overflow") {
       this.#fault(slot, "it ran too far ahead of a gap");
@@ -309,6 +313,8 @@ export class Ingress implements RecordVisitor {
     }
     slot.credit.drainTerminal();
     slot.terminated = true;
+    // What a peer has sent beyond its own terminal is nobody's.
+    this.#holds.clear(slot);
     if (kind === FrameKind.detached) {
       slot.detached = true;
     } else if (kind === FrameKind.finalized) slot.anchor.end({ kind: "finalized" });

@@ -24,6 +24,20 @@ export function checkWindows(net: MuxNet, streams: Iterable<SimStream>): void {
   }
 }
 
+/** What slots are charged is what their peers are charged. Only while every peer is still known. */
+export function checkBytes(nodes: readonly NetNode[], streams: readonly SimStream[]): void {
+  for (const node of nodes) {
+    const theirs = streams.filter(({ front, anchor }) =>
+      front === node && !anchor.over && anchor.slot !== null
+    );
+    const charged = theirs.reduce((sum, { anchor }) => sum + anchor.slot!.bytes, 0);
+    if (charged !== node.mux.bytesHeld) {
+      theirs[0]?.fail(`its node charges peers ${node.mux.bytesHeld} bytes and slots ${charged}`);
+      if (theirs.length === 0) streams[0]?.fail(`${node.id} charges ${node.mux.bytesHeld} bytes for nothing`);
+    }
+  }
+}
+
 function checkConservation(net: MuxNet, stream: SimStream): void {
   const { sender, anchor, front, worker } = stream;
   const slot = anchor.slot!;

@@ -7,7 +7,7 @@ import type { EgressStream } from "../../src/mux/egress_stream.ts";
 import type { FlushPolicy, MuxOptions } from "../../src/mux/options.ts";
 import { MuxNet, type NetNode } from "../support/mux_net.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
-import { checkWindows, isSettled, judge, judgeNode } from "./oracle.ts";
+import { checkBytes, checkWindows, isSettled, judge, judgeNode } from "./oracle.ts";
 import { Rng } from "./rng.ts";
 import { type ConsumerKind, type Finish, SimStream } from "./sim_stream.ts";
 import { corrupt } from "./tamper.ts";
@@ -55,6 +55,7 @@ class Simulation {
   readonly #stalls: TimerHandle[] = [];
   /** Until when a fault may still reach streams between two nodes, by their ids. */
   readonly #faulty = new Map<string, number>();
+  #killed = false;
   #nodes = 0;
   #digest = 0x811c_9dc5;
 
@@ -94,9 +95,9 @@ class Simulation {
   run(): SimResult {
     try {
       for (let step = 0; step < this.#steps; step++) {
-        this.#step();
+        for (let n = this.#rng.int(1, 4); n > 0; n--) this.#step();
         this.#clock.advance(this.#rng.pick([0, 0, 0.1, 1, 3, 20, this.#rng.chance(0.02) ? 3_000 : 2]));
-        checkWindows(this.#net, this.#streams);
+        this.#check();
       }
       this.#runOut();
     } catch (error) {
@@ -119,10 +120,12 @@ class Simulation {
   #step(): void {
     const rng = this.#rng;
     const roll = rng.int(0, 99);
-    if (roll < 22) this.#openStream();
+    if (roll < 12) this.#openBetween(rng.pick(this.#nodesUp()), rng.pick(this.#nodesUp()), [0, 1, 30]);
+    else if (roll < 14) this.#burst();
     else if (roll < 62) this.#withStream((stream) => this.#produce(stream));
     else if (roll < 76) this.#withStream((stream) => stream.anchor.resume());
-    else if (roll < 82) this.#withStream((stream) => stream.end(stream.wantedFinish));
+    else if (roll < 80) this.#withStream((stream) => stream.end(stream.wantedFinish));
+    else if (roll < 82) this.#withStream((stream) => this.#succeed(stream));
     else if (roll < 84) this.#withStream((stream) => stream.cancel());
     else if (roll < 86) this.#withStream((stream) => stream.anchor.pause());
     else if (roll < 92) this.#flushAll();
@@ -144,11 +147,24 @@ class Simulation {
     if (open.length > 0) act(this.#rng.pick(open));
   }
 
-  #openStream(): void {
+  /** Many streams at once between two nodes, so that slots, batches and lanes fill up. */
+  #burst(): void {
+    const front = this.#rng.pick(this.#nodesUp());
+    const worker = this.#rng.pick(this.#nodesUp());
+    for (let n = this.#rng.int(3, 12); n > 0; n--) this.#openBetween(front, worker, null);
+  }
+
+  /** Ends a stream and opens the next one at once, which takes over its slot. */
+  #succeed(stream: SimStream): void {
+    stream.end(stream.wantedFinish);
+    if (this.#alive(stream.front) && this.#alive(stream.worker)) {
+      this.#openBetween(stream.front, stream.worker, null);
+    }
+  }
+
+  /** A new stream, whose request takes one of `delays` in ms to reach the worker (null: it is there at once). */
+  #openBetween(front: NetNode, worker: NetNode, delays: readonly number[] | null): void {
     const rng = this.#rng;
-    const nodes = this.#nodesUp();
-    const front = rng.pick(nodes);
-    const worker = rng.pick(nodes);
     if (front === worker) return;
     const hostile = front.id === HOSTILE || worker.id === HOSTILE;
     const kind = rng.pick<ConsumerKind>(["eager", "eager", "slow", "slow", "blocked", "throws"]);
@@ -173,7 +189,8 @@ class Simulation {
     const pair = [front.id, worker.id].sort().join();
     stream.touched = this.#clock.now() <= (this.#faulty.get(pair) ?? -1);
     this.#streams.push(stream);
-    if (rng.chance(0.9)) this.#clock.setTimer(() => this.#openSender(stream), rng.pick([0, 1, 30]));
+    if (delays === null) this.#openSender(stream);
+    else if (rng.chance(0.9)) this.#clock.setTimer(() => this.#openSender(stream), rng.pick(delays));
   }
 
   #openSender(stream: SimStream): void {
@@ -193,6 +210,11 @@ class Simulation {
     const waits = stream.sender !== null && !stream.sender.writable && stream.polite && stream.sent > 0;
     if (!waits) stream.pump(this.#rng.int(1, 30), this.#itemBytes);
     if (stream.quota === 0 && this.#rng.chance(0.5)) stream.end(stream.wantedFinish);
+  }
+
+  #check(): void {
+    checkWindows(this.#net, this.#streams);
+    if (!this.#killed) checkBytes(this.#nodesUp(), this.#streams);
   }
 
   #flushAll(): void {
@@ -231,6 +253,7 @@ class Simulation {
     for (const stream of this.#streams) {
       if (stream.front.id === id || stream.worker.id === id) stream.touched = true;
     }
+    this.#killed = true;
     this.#net.kill(id);
     for (const node of this.#nodesUp()) {
       // What a plane does once it is told that a peer has left.
@@ -285,7 +308,7 @@ class Simulation {
     for (let ms = 0; ms < limitMs && !done(); ms += 10) {
       this.#flushAll();
       this.#clock.advance(10);
-      if (ms % 100 === 0) checkWindows(this.#net, this.#streams);
+      if (ms % 100 === 0) this.#check();
     }
   }
 
