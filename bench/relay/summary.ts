@@ -36,6 +36,9 @@ export const BUSY_CORE = 0.9;
 /** Cores' worth of other processes from which the figures are not to be trusted. */
 export const FOREIGN_CORES = 0.15;
 
+/** Share of merged tokens from which the cost per token is flattered. */
+const MERGED = 0.1;
+
 /** Summarises the repetitions of one arm. */
 export function summarise(arm: string, repetitions: readonly Repetition[]): ArmSummary {
   const mid = (pick: (repetition: Repetition) => number) => median(repetitions.map(pick));
@@ -88,6 +91,12 @@ export function warnings(summaries: readonly ArmSummary[], coresShared: boolean)
     }
     if (foreignCores > FOREIGN_CORES) {
       lines.push(`${arm}: other processes used ${percent(foreignCores)}: repeat on a quiet machine`);
+    }
+    if (summary.mergedShare > MERGED) {
+      const share = Math.round(summary.mergedShare * 100);
+      lines.push(
+        `${arm}: ${share} % of tokens left together with the one before: cheaper than one by one, and later`,
+      );
     }
     if (errors > 0) lines.push(`${arm}: ${errors} errors, the first: ${firstError}`);
   }

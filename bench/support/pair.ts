@@ -7,7 +7,7 @@ import { chooseCores, describeMachine, machineLine } from "./machine.ts";
 import { buildNative, NO_COMPILER } from "./native.ts";
 import { OUT_DIR } from "./paths.ts";
 import { print } from "./print.ts";
-import { treeMemory } from "./proc.ts";
+import { machineBusySeconds, treeCpuSeconds, treeMemory } from "./proc.ts";
 import { tokenplaneCommand, words } from "./tokenplane_command.ts";
 
 /** Flags that every benchmark on a pair has. */
@@ -60,6 +60,7 @@ export async function withPair<T>(options: PairOptions, use: (pair: Pair) => Pro
     workerFlags: words(options.flags["worker-flags"]),
   });
   const watch = new MemoryWatch(running);
+  const [start, foreign] = [performance.now(), foreignCpuSeconds()];
   try {
     return await use({
       client: {
@@ -73,9 +74,16 @@ export async function withPair<T>(options: PairOptions, use: (pair: Pair) => Pro
     });
   } finally {
     watch.stop();
+    const share = (foreignCpuSeconds() - foreign) * 1_000 / (performance.now() - start);
+    print(`note: processes that are not part of this used ${Math.round(share * 100)} % of a core`);
     await stopArm(running);
     print(machineLine(describeMachine()));
   }
+}
+
+/** CPU of everything on the machine but this program and what it started, clients that ended included. */
+function foreignCpuSeconds(): number {
+  return machineBusySeconds() - treeCpuSeconds([Deno.pid]);
 }
 
 class MemoryWatch {

@@ -68,6 +68,7 @@ Deno.test("warnings names each thing that spoils figures, and nothing on a clean
     text({}, { errors_total: 4, first_error: "early_close" }).includes("4 errors, the first: early"),
     true,
   );
+  assertEquals(text({}, { merged_tokens: 200 }).includes("20 % of tokens left together"), true);
   const sizes = [summarise("a", [repetition()]), summarise("b", [repetition({}, { body_bytes: 300_000 })])];
   assertEquals(warnings(sizes, true), ["events differ in size between arms: 170 to 300 bytes"]);
 });
