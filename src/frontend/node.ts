@@ -108,8 +108,8 @@ export class FrontendNode {
   /** Health says 503 and new requests are refused; what runs goes on. Connections are still taken, to be told so. */
   beginDrain(): void {
     this.#isDraining = true;
+    // Idle connections stay: on Deno 2.6 `closeIdleConnections` shuts the whole server down, and health could not say 503.
     this.#dispatcher?.beginDrain();
-    this.#server?.closeIdleConnections();
   }
 
   /** Drains; what still runs after `timeoutMs` is ended with an error. */
