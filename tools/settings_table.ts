@@ -13,7 +13,9 @@ export function withFreshTable(text: string): string {
   const begin = text.indexOf(BEGIN);
   const end = text.indexOf(END);
   if (begin < 0 || end < begin) throw new Error(`Cannot find the markers "${BEGIN}" and "${END}"`);
-  return `${text.slice(0, begin + BEGIN.length)}\n\n${settingsTables()}\n\n${text.slice(end)}`;
+  // The formatter would pad every cell to the longest of its column.
+  const tables = `<!-- deno-fmt-ignore-start -->\n\n${settingsTables()}\n\n<!-- deno-fmt-ignore-end -->`;
+  return `${text.slice(0, begin + BEGIN.length)}\n\n${tables}\n\n${text.slice(end)}`;
 }
 
 if (import.meta.main) {

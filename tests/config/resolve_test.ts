@@ -84,7 +84,7 @@ const REFUSALS: Array<[name: string, args: string[], env: Environment, ...parts:
   ["word for a number", ["start", "--batch-ms", "five"], {}, '"five"', "0 to 1000"],
   ["infinite", [...worker, "--speedup-ratio", "Infinity"], {}, '"Infinity"', "0.001 to 100000"],
   ["zero ratio", [...worker, "--speedup-ratio", "0"], {}, "--speedup-ratio"],
-  ["bad choice", ["start", "--egress", "ffi"], {}, '--egress "ffi"', '"auto", "socket", "portable"'],
+  ["bad choice", ["start", "--stream-setup", "later"], {}, '--stream-setup "later"', '"ticket", "attach"'],
   ["port too large", ["start", "--listen", "127.0.0.1:65536"], {}, '"127.0.0.1:65536"', "0 to 65535"],
   ["no port", ["start", "--listen", "127.0.0.1"], {}, '"127.0.0.1"'],
   ["bare IPv6", ["start", "--listen", "::1:80"], {}, '"::1:80"', "[IPV6]:PORT"],

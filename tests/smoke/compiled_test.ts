@@ -21,7 +21,16 @@ optionalTest(COMPONENT, isThere, "dist/tokenplane start streams through its work
   const response = await chat(url!, { max_tokens: 10 });
   assertEquals(response.status, 200);
   assertEquals(eventsOf(await response.text()).length, 13);
+  const long = await chat(url!, { max_tokens: 50 });
   program.kill("SIGINT");
+  let health = await fetch(`${url}/health`);
+  while (health.status === 200) {
+    await health.body?.cancel();
+    health = await fetch(`${url}/health`);
+  }
+  await health.body?.cancel();
+  assertEquals(health.status, 503);
+  assertEquals(eventsOf(await long.text()).length, 53);
   const finished = await deadline(program.finished(), LIMIT_MS);
   assertEquals(finished.code, 0, finished.stderr);
 });
