@@ -1,13 +1,17 @@
 /** What the tests of the UCX transport share: whether UCX is here, its environment, and a sink that records. */
 import type { FrameSink, InboundConnection, MessageType } from "../../transports/contract.ts";
+import { optionalTest } from "../support/optional.ts";
 import { loadUcx } from "../../transports/ucx/library.ts";
 
 /** Why UCX cannot be used here; null when it can. Loads it, outside of any test: it stays loaded. */
 export const whyNoUcx: string | null = probe();
 
-/** Registers a test that needs libucp; without it the test is there, by name, as ignored. */
+/** What the tests need, for those that are skipped without it. */
+export const UCX_COMPONENT = "UCX (libucx0)";
+
+/** Registers a test that needs libucp. */
 export function ucxTest(name: string, fn: (t: Deno.TestContext) => Promise<void> | void): void {
-  Deno.test({ name, ignore: whyNoUcx !== null, fn });
+  optionalTest(UCX_COMPONENT, whyNoUcx === null, name, fn);
 }
 
 /** Transports that every machine has. Neither needs a device. */

@@ -18,8 +18,8 @@ import { endpointParameters, type UcxWorker } from "./worker.ts";
 /** One endpoint towards one incarnation of a peer. Written by {@linkcode Endpoints} alone, but for `heard`. */
 export class Endpoint {
   readonly sends = new OutstandingSends();
-  /** Set by whoever hears from the peer, cleared by the liveness check. */
-  heard = true;
+  /** Set by whoever sees a sign of life of the peer, cleared by the liveness check. */
+  heard = false;
   /** Status with which it failed; 0 while it is good. */
   failure = 0;
   /** Whether it is among the endpoints to be looked at each turn. */
@@ -75,11 +75,6 @@ export class Endpoints {
     });
   }
 
-  /** Open endpoints. */
-  get open(): number {
-    return this.#byHandle.size;
-  }
-
   /** Endpoints that UCX has not let go of: closing or abandoned. */
   get lingering(): number {
     return this.#closing.length + this.#abandoned.length;
@@ -95,11 +90,9 @@ export class Endpoints {
     return this.#byHandle.get(handle);
   }
 
-  /** Open endpoints whose failure UCX will not report. */
-  *unwatched(): Iterable<Endpoint> {
-    for (const endpoint of this.#byHandle.values()) {
-      if (endpoint.errorMode === ErrorMode.none) yield endpoint;
-    }
+  /** Open endpoints. */
+  all(): Iterable<Endpoint> {
+    return this.#byHandle.values();
   }
 
   /** Makes an endpoint, or returns the negative status why not. */

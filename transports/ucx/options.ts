@@ -20,6 +20,8 @@ export interface UcxOptions {
   spinMs?: number;
   /** Longest parking, ms. Default 100. */
   backstopMs?: number;
+  /** Longest time for the first sign of life of a new endpoint, ms. Default 5000. */
+  dialTimeoutMs?: number;
   /** Silence after which a probed peer counts as dead where UCX does not watch it (shared memory alone), ms. Default 10000. */
   peerTimeoutMs?: number;
   /** Reply endpoints told apart; frames of more senders share one connection. Default 65536. */
@@ -41,6 +43,7 @@ export function toUcxSettings(options: UcxOptions): UcxSettings {
     maxWaiting: options.maxWaiting ?? 16_384,
     spinMs: options.spinMs ?? 0.05,
     backstopMs: options.backstopMs ?? 100,
+    dialTimeoutMs: options.dialTimeoutMs ?? 5_000,
     peerTimeoutMs: options.peerTimeoutMs ?? 10_000,
     maxInbound: options.maxInbound ?? 65_536,
     clock: options.clock ?? systemClock,
@@ -52,6 +55,7 @@ export function toUcxSettings(options: UcxOptions): UcxSettings {
   checkRange("maxWaiting", settings.maxWaiting, 1, 1_048_576);
   checkRange("spinMs", settings.spinMs, 0, 1_000);
   checkRange("backstopMs", settings.backstopMs, 1, 10_000);
+  checkRange("dialTimeoutMs", settings.dialTimeoutMs, 100, 600_000);
   checkRange("peerTimeoutMs", settings.peerTimeoutMs, 100, 600_000);
   checkRange("maxInbound", settings.maxInbound, 1, 1_048_576);
   return settings;

@@ -46,6 +46,8 @@ export class PeerLink {
   readonly #gate: AdmissionGate<WaitingFrame>;
   #address: UcxAddress;
   #endpoint: Endpoint | null = null;
+  /** Why no endpoint could be made; set until that has been told, and sends wait meanwhile. */
+  #refusal: string | null = null;
   /** True while a dead endpoint is being told about: sends wait, none is made. */
   #isDying = false;
   #isClosed = false;
@@ -80,13 +82,7 @@ export class PeerLink {
     payloadBytes: number,
     admission: Admission | undefined,
   ): boolean {
-    if (this.#endpoint === null && !this.#isDying && !this.#isClosed) {
-      const error = this.#connect();
-      if (error !== null) {
-        if (admission !== undefined) queueMicrotask(() => admission(error));
-        return false;
-      }
-    }
+    this.#connect();
     if (this.#gate.waiting === 0 && this.#push(type, header, parts, payloadBytes)) return true;
     this.#context.stats.backpressure++;
     const error = this.#cannotWait();
@@ -100,11 +96,9 @@ export class PeerLink {
 
   /** Posts a probe, past the gate. Null, or why it cannot be sent. */
   ping(token: Uint8Array): TokenplaneError | null {
-    if (this.#endpoint === null) {
-      const error = this.#isDying || this.#isClosed ? closedError() : this.#connect();
-      if (error !== null) return error;
-    }
-    const endpoint = this.#endpoint!;
+    this.#connect();
+    const endpoint = this.#endpoint;
+    if (endpoint === null) return this.#refusal === null ? closedError() : lostError(this.#refusal);
     const { sender, endpoints, kick } = this.#context;
     const status = sender.post(endpoint.handle, Kind.ping, token, NO_PARTS, 0, endpoint.sends);
     endpoints.watch(endpoint);
@@ -121,7 +115,7 @@ export class PeerLink {
 
   /** The endpoint has failed. The caller closes it. */
   handleFailure(endpoint: Endpoint): void {
-    if (this.#endpoint === endpoint) this.#die(endpoint, statusName(endpoint.failure));
+    if (this.#endpoint === endpoint) this.#die(statusName(endpoint.failure));
   }
 
   /** Another address from now on; the endpoint to the old one is dropped at the loop's next turn. */
@@ -133,11 +127,12 @@ export class PeerLink {
   /** Drops the endpoint, if any, as if it had failed; the next send makes a new one. */
   retire(reason: string): void {
     const endpoint = this.#endpoint;
-    if (endpoint === null) return;
-    // Not closed here: a reply endpoint that is in use further up the stack may be this one.
-    this.#context.endpoints.report(endpoint, UcsStatus.canceled);
-    this.#context.kick();
-    this.#die(endpoint, reason);
+    if (endpoint !== null) {
+      // Not closed here: a reply endpoint that is in use further up the stack may be this one.
+      this.#context.endpoints.report(endpoint, UcsStatus.canceled);
+      this.#context.kick();
+    }
+    if (endpoint !== null || this.#refusal !== null) this.#die(reason);
   }
 
   /** Drops the endpoint for good. */
@@ -150,7 +145,7 @@ export class PeerLink {
   /** Lets go of the endpoint, which the caller flushes and closes. */
   end(reason: string): void {
     this.#isClosed = true;
-    if (this.#endpoint !== null) this.#die(this.#endpoint, reason);
+    if (this.#endpoint !== null || this.#refusal !== null) this.#die(reason);
     this.#gate.failAll(closedError());
   }
 
@@ -159,18 +154,23 @@ export class PeerLink {
     this.#isClosed = true;
   }
 
-  #connect(): TokenplaneError | null {
-    const made = this.#context.endpoints.create(this.peer, this.#address.workerAddress);
-    if (typeof made === "number") {
-      return new TokenplaneError(
-        "connection",
-        `Cannot send frame: no endpoint to peer "${this.peer}": ${statusName(made)}`,
-      );
+  /** Makes an endpoint where there is none and one may be made. */
+  #connect(): void {
+    if (this.#endpoint !== null || this.#refusal !== null || this.#isDying || this.#isClosed) return;
+    const { endpoints, stats, settings } = this.#context;
+    const made = endpoints.create(this.peer, this.#address.workerAddress);
+    if (typeof made !== "number") {
+      this.#endpoint = made;
+      stats.endpointsCreated++;
+      stats.connections++;
+      return;
     }
-    this.#endpoint = made;
-    this.#context.stats.endpointsCreated++;
-    this.#context.stats.connections++;
-    return null;
+    // Told later, as a connection that does not come up would be: this may be the middle of a send.
+    const refusal = `no endpoint to peer "${this.peer}": ${statusName(made)}`;
+    this.#refusal = refusal;
+    settings.clock.defer(() => {
+      if (this.#refusal === refusal) this.#die(refusal);
+    });
   }
 
   #push(type: MessageType, header: Uint8Array, parts: readonly Uint8Array[], payloadBytes: number): boolean {
@@ -207,12 +207,12 @@ export class PeerLink {
     return new TokenplaneError("overloaded", `Cannot send frame: ${maxWaiting} frames wait for the peer`);
   }
 
-  #die(endpoint: Endpoint, reason: string): void {
-    if (this.#endpoint !== endpoint) return;
+  #die(reason: string): void {
     const { stats, settings } = this.#context;
+    if (this.#endpoint !== null) stats.connections--;
     this.#endpoint = null;
+    this.#refusal = null;
     this.#isDying = true;
-    stats.connections--;
     stats.lanesLost++;
     this.#gate.failAll(lostError(reason));
     try {
@@ -222,9 +222,12 @@ export class PeerLink {
     }
     this.#isDying = false;
     if (this.#gate.waiting === 0) return;
-    const error = this.#isClosed ? closedError() : this.#connect();
-    if (error === null) this.#gate.pump();
-    else this.#gate.failAll(error);
+    if (this.#isClosed) {
+      this.#gate.failAll(closedError());
+      return;
+    }
+    this.#connect();
+    this.#gate.pump();
   }
 }
 

@@ -63,6 +63,7 @@ export class ProgressLoop {
   readonly #turn = () => this.#takeTurn();
   #scheduled = false;
   #stopped = false;
+  #paused = false;
   #inTurn = false;
   #polling: Promise<void> | null = null;
   #pause: ReturnType<typeof setTimeout> | null = null;
@@ -83,13 +84,22 @@ export class ProgressLoop {
 
   /** Asks for a turn: something has been posted or has to be settled. */
   kick(): void {
-    if (this.#scheduled || this.#stopped || this.#inTurn) return;
+    if (this.#scheduled || this.#stopped || this.#inTurn || this.#paused) return;
     this.#schedule();
   }
 
   /** Takes a turn now. For use outside of turns, while shutting down. */
   run(): void {
     if (!this.#stopped && !this.#inTurn) this.#advance();
+  }
+
+  /** Takes no turns until the returned function is called: a node that does not get to read. For tests. */
+  pause(): () => void {
+    this.#paused = true;
+    return () => {
+      this.#paused = false;
+      this.kick();
+    };
   }
 
   /** Ends the loop; resolves when no poll is running any more, so that the worker may be destroyed. */
@@ -110,7 +120,7 @@ export class ProgressLoop {
 
   #takeTurn(): void {
     this.#scheduled = false;
-    if (this.#stopped) return;
+    if (this.#stopped || this.#paused) return;
     this.#rest(this.#advance());
   }
 

@@ -75,8 +75,9 @@ export class UcxTransport implements Transport {
     const liveness = new Liveness(
       runtime.endpoints,
       this.#settings.clock,
-      this.#settings.peerTimeoutMs,
+      this.#settings,
       (endpoint) => this.#probe(endpoint),
+      () => runtime.loop.kick(),
     );
     liveness.start();
     this.#running = { sink, runtime, context, liveness, entry };
