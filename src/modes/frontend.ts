@@ -33,6 +33,7 @@ export async function startFrontend(
   const node = new MessageNode({
     listen: address.nodeListen,
     advertiseHost: address.advertiseHost,
+    transport: settings.transport,
     mux: { ...toMuxOptions(settings), lanes: settings.lanes },
     log,
   });

@@ -1,5 +1,7 @@
 /** One node of the message network: transport, messenger and plane, started. */
+import type { Transport } from "../../transports/contract.ts";
 import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
+import { UcxTransport } from "../../transports/ucx/transport.ts";
 import type { HostPort } from "../config/host_port.ts";
 import { systemClock } from "../clock.ts";
 import { Messenger } from "../messenger/messenger.ts";
@@ -14,32 +16,37 @@ const SHUTDOWN_MS = 2_000;
 export interface MessageNodeOptions {
   readonly listen: HostPort;
   readonly advertiseHost: string | null;
+  /** What carries frames to peers that have it too; TCP carries the rest, and the first word to an address. */
+  readonly transport: "tcp" | "ucx";
   readonly mux: Partial<MuxOptions> & Pick<MuxOptions, "lanes">;
   readonly log: Logger;
 }
 
 /** Build it, add handlers, start it. */
 export class MessageNode {
-  readonly transport: TcpTransport;
   readonly messenger: Messenger;
   readonly plane: MuxPlane;
+  readonly #tcp: TcpTransport;
 
   /** Throws `invalid_config` for an option out of range. */
   constructor(options: MessageNodeOptions) {
     const { listen, advertiseHost, mux, log } = options;
-    this.transport = new TcpTransport({
+    this.#tcp = new TcpTransport({
       hostname: listen.host,
       port: listen.port,
       lanes: mux.lanes,
       ...(advertiseHost === null ? {} : { advertiseHost }),
     });
-    this.messenger = new Messenger({ transports: [this.transport], clock: systemClock, log });
+    const transports: readonly Transport[] = options.transport === "ucx"
+      ? [new UcxTransport({ clock: systemClock }), this.#tcp]
+      : [this.#tcp];
+    this.messenger = new Messenger({ transports, clock: systemClock, log });
     this.plane = new MuxPlane(this.messenger, mux);
   }
 
   /** Where this node listens. Only after `start`. */
   get address(): HostPort {
-    const { hostname, port } = this.transport.address;
+    const { hostname, port } = this.#tcp.address;
     return { host: hostname, port };
   }
 

@@ -70,6 +70,7 @@ async function runWorker(parts: WorkerParts): Promise<RunningWorker> {
   const node = new MessageNode({
     listen: parts.nodeListen,
     advertiseHost: parts.advertiseHost,
+    transport: settings.transport,
     mux: { ...toMuxOptions(settings), lanes: settings.lanes },
     log,
   });

@@ -23,11 +23,12 @@ export const MUX_SETTINGS = [
     flag: "transport",
     modes,
     group: GROUP,
-    choices: ["tcp"],
+    choices: ["tcp", "ucx"],
     default: "tcp",
     alias: "DYN_VELO_RESPONSE_TRANSPORT",
-    help: "What carries the lanes.",
-    cost: "Both sides must agree.",
+    help: "What carries streams to peers that have it too; TCP carries the rest.",
+    cost:
+      "`ucx` needs UCX (`libucp.so.0`, Debian's `libucx0`) and keeps one lane per peer; without it nothing starts.",
   },
   {
     kind: "int",
