@@ -80,7 +80,7 @@ export function loadUcx(name: string = UCP_LIBRARY): UcxLibrary {
 function checkEnvironment(c: CLibrary): void {
   const found = c.symbols.getenv(new TextEncoder().encode("UCX_ERROR_SIGNALS\0"));
   if (found !== null && new Deno.UnsafePointerView(found).getUint8(0) === 0) return;
-  throw new Error("the setting UCX_ERROR_SIGNALS does not reach native code");
+  throw new Error("UCX_ERROR_SIGNALS, once set, does not reach native code");
 }
 
 function readVersion(ucp: UcpLibrary): UcxVersion {
