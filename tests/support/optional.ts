@@ -3,7 +3,7 @@
 /**
  * Registers a test that runs where `available` is true and elsewhere shows as skipped, naming the missing component.
  *
- * ```ts
+ * ```ts ignore
  * import { optionalTest } from "./optional.ts";
  * optionalTest("a C compiler (gcc)", true, "sse_floor builds", () => {});
  * ```
