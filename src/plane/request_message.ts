@@ -14,8 +14,8 @@
  * | `headers` | map | str to str, names in lower case |
  * | `body` | bin | the client's body, byte for byte |
  */
-import { decode, encode, type ValueMap, type ValueType } from "@std/msgpack";
-import { measureMsgpack } from "../../transports/msgpack_guard.ts";
+import { encode, type ValueMap, type ValueType } from "@std/msgpack";
+import { decodeMsgpack, measureMsgpack } from "../../transports/msgpack_guard.ts";
 import { TokenplaneError } from "../errors.ts";
 import { isInstanceId } from "../messenger/worker_id.ts";
 import type { Ticket } from "../stream.ts";
@@ -106,7 +106,7 @@ export function decodeRequestMessage(
     maxValues: MAX_OTHER_VALUES + 2 * limits.maxHeaders,
   };
   if (measureMsgpack(bytes, bounds) !== bytes.length) throw refuse("message", "followed by nothing");
-  const map = asMap(decode(bytes), "message");
+  const map = asMap(decodeMsgpack(bytes, bounds) as ValueType, "message");
   if (number(map, "v", 1, MAX_U32) !== 1) throw refuse("v", "1");
   const path = text(map, "path", 64);
   if (!PATHS.includes(path)) throw refuse("path", PATHS.join(" or "));
