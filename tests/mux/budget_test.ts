@@ -134,3 +134,23 @@ Deno.test("Mux keeps no more than the window for a consumer that does not read",
   assertEquals(consumer.items.length, 1_000);
   world.assertQuiet();
 });
+
+Deno.test("Mux shows 511 streams no difference when one client among them is blocked, and still stops that one", () => {
+  const arrivals = (blocked: boolean) => {
+    const world = new FakeWorld({ lanes: 4 });
+    const times: number[] = [];
+    const streams = Array.from({ length: 512 }, () => world.stream());
+    for (const { consumer } of streams.slice(1)) consumer.onData = () => void times.push(world.clock.now());
+    const first = streams[0]!;
+    if (blocked) first.anchor.pause();
+    for (let step = 0; step < 100; step++) {
+      for (const { sender } of streams) sender.sendData(world.bytes("a token of some length"));
+      world.clock.advance(5);
+    }
+    first.anchor.cancel("gone");
+    world.clock.advance(1);
+    assertEquals(first.sender.ended === null, false);
+    return times;
+  };
+  assertEquals(arrivals(true), arrivals(false));
+});

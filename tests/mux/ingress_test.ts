@@ -377,3 +377,18 @@ Deno.test("Ingress gives nothing back twice when a peer sends records beyond its
   solo.receive([record.close(S, 2, 0)]);
   assertEquals([anchor.over, solo.mux.bytesHeld, solo.mux.stats.heldRecords], [true, 12, 0]);
 });
+
+Deno.test("Ingress splits what it owes over as many batches as the cap asks for", () => {
+  for (const maxBatchBytes of [29, 64, 300]) {
+    const solo = new SoloMux({ maxBatchBytes });
+    const streams = Array.from({ length: 30 }, () => solo.register());
+    solo.receive(streams.map(({ anchor }, i) => record.open(id(i), anchor)));
+    solo.receive(streams.map((_, i) => record.item(id(i), 1, "x")));
+    solo.receive(streams.map((_, i) => record.openRaw(id(100 + i), 999n, 1n)));
+    const sent = solo.takeBatches(5);
+    const all = sent.flat().sort();
+    const wanted = streams.flatMap((_, i) => [`credit ${i}.0 +1`, `close ${100 + i}.0 #0 reason 2`]);
+    assertEquals(all, wanted.sort(), `cap ${maxBatchBytes}`);
+    assertEquals(sent.length > 1, true);
+  }
+});

@@ -152,3 +152,14 @@ Deno.test("Mux streams to both of two nodes at once, both ways", () => {
   assertEquals(forth.consumer.items, Array.from({ length: 200 }, (_, i) => `f${i}`));
   assertEquals(consumer.items, Array.from({ length: 200 }, (_, i) => `b${i}`));
 });
+
+Deno.test("Mux ends the streams whose credit a lost lane has carried, and says so on its successor", () => {
+  const solo = new SoloMux({ lanes: 2 });
+  const [here, there] = [solo.register(), solo.register()];
+  solo.receive([record.open(id(0), here.anchor)], { flags: 0 });
+  solo.receive([record.open(id(0), there.anchor)], { flags: 1, connection: 2 });
+  solo.mux.handleLaneLost("peer", 0, "cut");
+  solo.clock.advance(0);
+  assertEquals([here, there].map(({ consumer }) => consumer.ends.map((end) => end.kind)), [["dropped"], []]);
+  assertEquals(solo.link.sent.map(({ lane, records }) => [lane, records]), [[0, ["close 0.0 #0 reason 2"]]]);
+});
