@@ -9,7 +9,7 @@
  */
 
 /** Modules that are loaded by URL and that the bundler cannot see. */
-const INCLUDED = ["src/modes/mock_worker_isolate.ts"];
+const INCLUDED = ["src/modes/mock_worker_isolate.ts", "src/modes/shards/shard_isolate.ts"];
 
 const root = new URL("../", import.meta.url);
 const output = "dist/tokenplane";

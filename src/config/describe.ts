@@ -23,6 +23,7 @@ export function placeholder(setting: Setting): string {
 
 /** The default in words. */
 export function shownDefault(setting: Setting): string {
+  if ("defaultInWords" in setting && setting.defaultInWords !== undefined) return setting.defaultInWords;
   if (setting.default !== null) return String(setting.default);
   return isRequired(setting) ? "required" : "none";
 }

@@ -34,6 +34,8 @@ export interface IntSetting extends SettingBase {
   readonly min: number;
   readonly max: number;
   readonly default: number;
+  /** The default in words, where it depends on the machine. */
+  readonly defaultInWords?: string;
 }
 
 /** A number in a range, ends included. */

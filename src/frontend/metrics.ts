@@ -3,7 +3,7 @@ import type { Collectors, Labels } from "../observe/metrics.ts";
 import type { WorkerTable } from "../routing/worker_table.ts";
 import { ENDPOINTS, type FrontendStats, OUTCOMES, type RequestStats } from "./stats.ts";
 
-/** Adds a frontend's series; once per process. */
+/** Adds a frontend's series; once per shard. */
 export function addFrontendMetrics(collectors: Collectors, stats: FrontendStats, table: WorkerTable): void {
   const kinds: { readonly stats: RequestStats; readonly labels: Labels }[] = [];
   for (const endpoint of ENDPOINTS) {
@@ -84,11 +84,18 @@ export function addFrontendMetrics(collectors: Collectors, stats: FrontendStats,
     "gauge",
     () => stats.queued,
   );
-  collectors.add("tokenplane_frontend_workers", "Workers, by state.", "gauge", (emit) => {
-    const counts = { ready: 0, lost: 0, draining: 0, gone: 0 };
-    for (const worker of table.workers()) counts[worker.state]++;
-    emit(counts.ready, { state: "ready" });
-    emit(counts.lost, { state: "lost" });
-    emit(counts.draining, { state: "draining" });
-  });
+  // Each worker joins every shard, so it must not be counted once for each.
+  collectors.add(
+    "tokenplane_frontend_workers",
+    "Workers, by state.",
+    "gauge",
+    (emit) => {
+      const counts = { ready: 0, lost: 0, draining: 0, gone: 0 };
+      for (const worker of table.workers()) counts[worker.state]++;
+      emit(counts.ready, { state: "ready" });
+      emit(counts.lost, { state: "lost" });
+      emit(counts.draining, { state: "draining" });
+    },
+    "max",
+  );
 }

@@ -30,6 +30,8 @@ export interface FrontendParts {
   readonly models?: () => readonly ModelCard[];
   /** Node addresses (`host:port`) of all shards, for workers that join. */
   readonly shards?: () => readonly string[];
+  /** The workers of this node, or their models, have changed; may be called when they have not. */
+  readonly onWorkers?: () => void;
 }
 
 /** See above. `start`, then `beginDrain`, `drain`, `close` in this order. */
@@ -61,6 +63,7 @@ export class FrontendNode {
       lostGraceMs,
       maxWorkers,
       onGone: (worker) => parts.messenger.unregisterPeer(worker.instanceId),
+      ...(parts.onWorkers === undefined ? {} : { onChange: parts.onWorkers }),
     });
     registerJoinHandlers(this.#joinContext());
     parts.plane.onDelivered(() => this.#flushList.flush());

@@ -1,11 +1,14 @@
-/** `tokenplane frontend`: HTTP in front, a message node behind. */
+/** A frontend in this isolate: HTTP in front, a message node behind. */
 import type { HostPort } from "../config/host_port.ts";
 import type { FrontendSettings, StartSettings } from "../config/schema/mod.ts";
+import type { MetricsPage } from "../frontend/app.ts";
 import { addFrontendMetrics } from "../frontend/metrics.ts";
 import { FrontendNode } from "../frontend/node.ts";
 import { FrontendStats } from "../frontend/stats.ts";
 import type { Logger } from "../observe/log.ts";
-import { Collectors } from "../observe/metrics.ts";
+import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
+import { Collectors, type Series } from "../observe/metrics.ts";
+import type { ModelCard } from "../routing/worker_table.ts";
 import { MessageNode } from "./message_node.ts";
 import { toFrontendOptions, toMuxOptions } from "./options.ts";
 import type { Running } from "./running.ts";
@@ -18,18 +21,42 @@ export interface RunningFrontend extends Running {
   readonly workers: () => number;
 }
 
+/** One in this isolate. */
+export interface LocalFrontend extends RunningFrontend {
+  /** Its metrics, without those of the process. */
+  readonly series: () => Promise<Series[]>;
+}
+
+/** What a frontend that is one shard of several asks and tells the others. */
+export interface ShardHooks {
+  readonly index: number;
+  readonly models: () => readonly ModelCard[];
+  readonly shards: () => readonly string[];
+  /** @param own the page of this shard alone */
+  readonly metrics: (own: () => Promise<MetricsPage>) => Promise<MetricsPage>;
+  /** Its workers may have changed. */
+  readonly onWorkers: (models: readonly ModelCard[], workers: number) => void;
+  /** Workers can join at `node`; clients are taken when this resolves. */
+  readonly onListening: (node: HostPort, models: () => readonly ModelCard[]) => Promise<void>;
+}
+
 /** Where the node of a frontend listens and how it is reached. */
 export interface NodeAddress {
   readonly nodeListen: HostPort;
   readonly advertiseHost: string | null;
 }
 
-/** Builds and starts a frontend. Throws `invalid_config` when an address cannot be had; nothing is left running then. */
+/**
+ * Builds and starts a frontend. Throws `invalid_config` when an address cannot be had; nothing is left running then.
+ *
+ * @param shard given when it shares the process, and its port, with others
+ */
 export async function startFrontend(
   settings: FrontendSettings | StartSettings,
   address: NodeAddress,
   log: Logger,
-): Promise<RunningFrontend> {
+  shard: ShardHooks | null = null,
+): Promise<LocalFrontend> {
   const node = new MessageNode({
     listen: address.nodeListen,
     advertiseHost: address.advertiseHost,
@@ -38,28 +65,40 @@ export async function startFrontend(
     log,
   });
   const stats = new FrontendStats();
-  const collectors = new Collectors({ process: true });
-  const frontend = new FrontendNode({
+  const collectors = new Collectors({ process: shard === null });
+  const ownPage = () => collectors.page();
+  const frontend: FrontendNode = new FrontendNode({
     messenger: node.messenger,
     plane: node.plane,
     options: toFrontendOptions(settings),
     log,
     stats,
-    metrics: () => collectors.page(),
+    metrics: shard === null ? ownPage : () => shard.metrics(ownPage),
+    ...(shard === null ? {} : {
+      models: shard.models,
+      shards: shard.shards,
+      onWorkers: () => shard.onWorkers(frontend.table.models(), frontend.table.size),
+    }),
   });
+  const loopDelay = new LoopDelay();
   addFrontendMetrics(collectors, stats, frontend.table);
+  addLoopDelayMetrics(collectors, loopDelay, { shard: String(shard?.index ?? 0) });
   const close = async () => {
+    loopDelay.stop();
     await frontend.close();
     await node.close();
   };
   try {
     await node.start();
+    loopDelay.start();
+    await shard?.onListening(node.address, () => frontend.table.models());
     const { host, port } = settings.listen;
-    const httpPort = await frontend.start({ hostname: host, port });
+    const httpPort = await frontend.start({ hostname: host, port, reusePort: shard !== null });
     return {
       http: { host, port: httpPort },
       node: node.address,
       workers: () => frontend.table.size,
+      series: () => collectors.series(),
       drain: (timeoutMs) => frontend.drain(timeoutMs),
       close,
     };

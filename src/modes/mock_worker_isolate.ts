@@ -12,6 +12,8 @@ export type IsolateCommand =
     readonly settings: StreamSettings & MockSettings;
     readonly frontend: HostPort;
     readonly index: number;
+    /** Of the frontend: it is joined when it is joined to all of them. */
+    readonly shards: number;
   }
   | { readonly kind: "close" };
 
@@ -44,11 +46,11 @@ scope.onmessage = ({ data }) => {
 scope.postMessage({ kind: "loaded" });
 
 async function start(
-  { settings, frontend, index }: Extract<IsolateCommand, { kind: "start" }>,
+  { settings, frontend, index, shards }: Extract<IsolateCommand, { kind: "start" }>,
 ): Promise<void> {
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat }).child({ worker: index });
   running = await startMockWorker(settings, frontend, log);
-  while (running.joined() === 0) await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS));
+  while (running.joined() < shards) await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS));
   scope.postMessage({ kind: "joined" });
 }
 

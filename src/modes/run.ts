@@ -2,8 +2,8 @@
 import { formatHostPort, type HostPort } from "../config/host_port.ts";
 import type { Command } from "../config/resolve.ts";
 import { createLogger } from "../observe/log.ts";
-import { startFrontend } from "./frontend.ts";
 import type { Running } from "./running.ts";
+import { serveFrontend } from "./serve.ts";
 import { firstStopSignal } from "./signals.ts";
 import { startAllInOne } from "./start.ts";
 import { startWorker } from "./worker.ts";
@@ -44,7 +44,7 @@ async function start(
     }
     case "frontend": {
       const { settings } = command;
-      const running = await startFrontend(settings, settings, log);
+      const running = await serveFrontend(settings, settings, log);
       return {
         running,
         ready: `tokenplane frontend serves on http://${formatHostPort(running.http)}, workers join at ${

@@ -1,12 +1,12 @@
 /**
- * `tokenplane start`: a frontend in this isolate and mock workers in isolates of their own, over real TCP lanes on
- * loopback.
+ * `tokenplane start`: a frontend and mock workers, these in isolates of their own, over real TCP lanes on loopback.
  */
 import type { StartSettings } from "../config/schema/mod.ts";
 import { TokenplaneError } from "../errors.ts";
 import type { Logger } from "../observe/log.ts";
-import { type RunningFrontend, startFrontend } from "./frontend.ts";
+import type { RunningFrontend } from "./frontend.ts";
 import type { IsolateCommand, IsolateEvent } from "./mock_worker_isolate.ts";
+import { serveFrontend } from "./serve.ts";
 
 /** How long the isolates may take to start and to join, ms. */
 const START_TIMEOUT_MS = 20_000;
@@ -16,7 +16,7 @@ const CLOSE_TIMEOUT_MS = 3_000;
 /** Starts everything and waits until each worker has joined. Nothing is left running when it throws. */
 export async function startAllInOne(settings: StartSettings, log: Logger): Promise<RunningFrontend> {
   const loopback = { nodeListen: { host: "127.0.0.1", port: 0 }, advertiseHost: null };
-  const frontend = await startFrontend(settings, loopback, log);
+  const frontend = await serveFrontend(settings, loopback, log);
   const isolates: WorkerIsolate[] = [];
   const close = async () => {
     // The workers first: they would report the frontend's end as a loss.
@@ -32,7 +32,13 @@ export async function startAllInOne(settings: StartSettings, log: Logger): Promi
     await close();
     throw caught;
   }
-  return { ...frontend, close };
+  return {
+    http: frontend.http,
+    node: frontend.node,
+    workers: () => frontend.workers(),
+    drain: (timeoutMs) => frontend.drain(timeoutMs),
+    close,
+  };
 }
 
 /** One worker in an isolate. */
@@ -60,7 +66,8 @@ class WorkerIsolate {
           this.#isLoaded = true;
           // The keys are for clients; the isolate has no use for them.
           const { apiKeys: _, ...withoutKeys } = settings;
-          return this.#post({ kind: "start", settings: withoutKeys, frontend: frontend.node, index });
+          const { shards } = settings;
+          return this.#post({ kind: "start", settings: withoutKeys, frontend: frontend.node, index, shards });
         }
         case "closed":
           return this.#closed.resolve();

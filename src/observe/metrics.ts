@@ -14,7 +14,14 @@
  * const { contentType, body } = await collectors.page();
  * ```
  */
-import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
+import {
+  AggregatorRegistry,
+  collectDefaultMetrics,
+  type Metric,
+  type MetricObjectWithValues,
+  type MetricValue,
+  Registry,
+} from "prom-client";
 import { TokenplaneError } from "../errors.ts";
 
 /** Label values of one sample; they come from closed sets. */
@@ -36,24 +43,37 @@ export interface HistogramCounts {
 /** Gives one histogram. */
 export type EmitHistogram = (histogram: HistogramCounts, labels?: Labels) => void;
 
+/** How values of one series and the same labels from several isolates become one. */
+export type Merge = "sum" | "max";
+/** One series as plain data, which can go to another isolate. */
+export type Series = MetricObjectWithValues<MetricValue<string>>;
+
+/** No isolate that is worth its name measures so rarely: prom-client's own figure is of no use on Deno. */
+const NEVER_MS = 2 ** 31 - 1;
+
 interface Sample {
   readonly value: number;
   readonly labels: Record<string, string | number>;
   readonly metricName?: string;
 }
 
-/** The series of one process. */
+/** The series of one process, or of one isolate of it. */
 export class Collectors {
   readonly #registry = new Registry();
 
-  /** @param options `process`: also the runtime's own series (CPU, memory, event loop); they run timers */
+  /** @param options `process`: also the runtime's own series (CPU, memory); they run timers */
   constructor(options: { readonly process?: boolean } = {}) {
-    if (options.process === true) collectDefaultMetrics({ register: this.#registry, prefix: "tokenplane_" });
+    if (options.process !== true) return;
+    const register = this.#registry;
+    collectDefaultMetrics({ register, prefix: "tokenplane_", eventLoopMonitoringPrecision: NEVER_MS });
+    for (const { name } of register.getMetricsAsArray()) {
+      if (name.startsWith("tokenplane_nodejs_eventloop_lag")) register.removeSingleMetric(name);
+    }
   }
 
   /** Adds a counter or a gauge. Throws `internal` when the name is taken. */
-  add(name: string, help: string, type: "counter" | "gauge", read: Read): void {
-    this.#register(name, help, type, () => {
+  add(name: string, help: string, type: "counter" | "gauge", read: Read, merge: Merge = "sum"): void {
+    this.#register(name, help, type, merge, () => {
       const samples: Sample[] = [];
       const value = read((value, labels) => samples.push({ value, labels: { ...labels } }));
       if (typeof value === "number") samples.push({ value, labels: {} });
@@ -63,7 +83,7 @@ export class Collectors {
 
   /** Adds a histogram. Throws `internal` when the name is taken. */
   addHistogram(name: string, help: string, read: (emit: EmitHistogram) => HistogramCounts | void): void {
-    this.#register(name, help, "histogram", () => {
+    this.#register(name, help, "histogram", "sum", () => {
       const samples: Sample[] = [];
       const emit: EmitHistogram = (histogram, labels) => expand(samples, name, histogram, labels);
       const histogram = read(emit);
@@ -77,14 +97,27 @@ export class Collectors {
     return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
   }
 
-  #register(name: string, help: string, type: string, values: () => Sample[]): void {
+  /** All series as data, for {@linkcode mergedPage}. */
+  series(): Promise<Series[]> {
+    return this.#registry.getMetricsAsJSON();
+  }
+
+  #register(name: string, help: string, type: string, merge: Merge, values: () => Sample[]): void {
     if (this.#registry.getSingleMetric(name) !== undefined) {
       throw new TokenplaneError("internal", `Cannot add the metric "${name}": the name is taken`);
     }
-    const get = () => Promise.resolve({ name, help, type, values: values(), aggregator: "sum" });
+    const get = () => Promise.resolve({ name, help, type, values: values(), aggregator: merge });
     // What the registry asks of a metric is its name and `get`; its own classes keep values, which ours must not.
     this.#registry.registerMetric({ name, help, get, reset: () => {} } as unknown as Metric);
   }
+}
+
+/** One page of the series of several isolates, in Prometheus text form. */
+export async function mergedPage(
+  isolates: readonly Series[][],
+): Promise<{ contentType: string; body: string }> {
+  const registry = AggregatorRegistry.aggregate([...isolates]);
+  return { contentType: registry.contentType, body: await registry.metrics() };
 }
 
 function expand(samples: Sample[], name: string, histogram: HistogramCounts, labels: Labels = {}): void {

@@ -59,6 +59,8 @@ export interface WorkerTableOptions {
   readonly log?: Logger;
   /** A worker is gone for good; called once per worker. */
   readonly onGone?: (worker: Worker) => void;
+  /** Who is there, or what they serve, has changed; may be called when it has not. */
+  readonly onChange?: () => void;
 }
 
 /** Intervals of silence after which a worker is taken to be gone. */
@@ -199,6 +201,7 @@ export class WorkerTable {
       }
     }
     this.#byModel = byModel;
+    this.#options.onChange?.();
   }
 
   /** One timer for all workers, for as long as there are any. */

@@ -98,8 +98,11 @@ export class Join {
   }
 
   /** Only what a given frontend names counts: shards name one another too. */
-  #handleShards(link: FrontendLink, addresses: readonly string[]): void {
+  #handleShards(link: FrontendLink, named: readonly string[]): void {
     if (this.#isLeaving || !this.#seeds.has(link.address)) return;
+    // A frontend on all interfaces cannot know by which of them it is reached: `:PORT` is at the host we came by.
+    const host = link.address.slice(0, link.address.lastIndexOf(":"));
+    const addresses = named.map((address) => address.startsWith(":") ? host + address : address);
     this.#shards.set(link, addresses);
     for (const address of addresses) this.#open(address);
     const wanted = new Set([...this.#seeds, ...[...this.#shards.values()].flat()]);

@@ -3,6 +3,7 @@ import { LOG_FORMATS, LOG_LEVELS } from "../../observe/log.ts";
 import type { Setting } from "../setting.ts";
 
 const GROUP = "Addresses and process";
+const MAX_SHARDS = 64;
 
 export const LISTEN_SETTINGS = [
   {
@@ -57,6 +58,19 @@ export const LISTEN_SETTINGS = [
     default: null,
     help: "Host that other nodes are told to dial in place of the one listened on, as behind NAT.",
     cost: "A host that does not lead here leaves the node without its return path.",
+  },
+  {
+    kind: "int",
+    flag: "shards",
+    modes: ["start", "frontend"],
+    group: GROUP,
+    unit: "shards",
+    default: Math.max(1, Math.min(MAX_SHARDS, navigator.hardwareConcurrency)),
+    defaultInWords: "one per core",
+    min: 1,
+    max: MAX_SHARDS,
+    help: "Event loops that serve HTTP on the one port, each with lanes of its own to every worker.",
+    cost: "About 40 MB and one thread for each; HTTP limits are per shard. 1 serves on the main thread.",
   },
   {
     kind: "int",

@@ -6,18 +6,39 @@
  * (`fdForIpc`), which stays this connection's until this file closes it, whatever happens to the original.
  */
 import type { Socket } from "node:net";
+import type { DescriptorTable } from "./descriptor_table.ts";
 
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
+const SHUT_RDWR = 2;
 const SEND_FLAGS = MSG_DONTWAIT | MSG_NOSIGNAL;
 
 const SYMBOLS = {
   send: { parameters: ["i32", "buffer", "usize", "i32"], result: "isize" },
+  shutdown: { parameters: ["i32", "i32"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** What libc offers; null where it cannot be loaded. */
 let libc: Deno.DynamicLibrary<typeof SYMBOLS> | null | undefined;
+
+/** Where the descriptors of this isolate are entered; null where nobody would outlive it to look. */
+let table: DescriptorTable | null = null;
+
+/** Has this isolate's descriptors entered in a table from now on. */
+export function useDescriptorTable(shared: DescriptorTable): void {
+  table = shared;
+}
+
+/** Closes what a dead isolate left in its table, so that the clients at the other end learn of it. */
+export function closeAbandoned(left: DescriptorTable): void {
+  const lib = loadLibc();
+  if (lib === null) return;
+  for (const descriptor of left.takeAll()) {
+    lib.symbols.shutdown(descriptor, SHUT_RDWR);
+    lib.symbols.close(descriptor);
+  }
+}
 
 interface HandleWithDescriptor {
   /** Returns a new duplicate of the connection's descriptor. */
@@ -42,7 +63,10 @@ export class DirectSend {
       return null;
     }
     const descriptor = handle.fdForIpc();
-    return Number.isInteger(descriptor) && descriptor > 2 ? new DirectSend(lib, descriptor) : null;
+    if (!Number.isInteger(descriptor) || descriptor < 0) return null;
+    if (table === null || table.add(descriptor)) return new DirectSend(lib, descriptor);
+    lib.symbols.close(descriptor);
+    return null;
   }
 
   /**
@@ -57,9 +81,11 @@ export class DirectSend {
 
   /** Gives the descriptor back. Idempotent. */
   close(): void {
-    if (this.#descriptor < 0) return;
-    this.#lib.symbols.close(this.#descriptor);
+    const descriptor = this.#descriptor;
+    if (descriptor < 0) return;
     this.#descriptor = -1;
+    table?.remove(descriptor);
+    this.#lib.symbols.close(descriptor);
   }
 }
 

@@ -1,0 +1,218 @@
+/**
+ * Runs the shards of a frontend: starts them, tells each what all have, starts again what died. Carries no request.
+ *
+ * The shard that `--node-listen` leads to starts last: when a worker can find it, all the others are there to be named.
+ */
+import { formatHostPort, type HostPort } from "../../config/host_port.ts";
+import type { FrontendSettings, StartSettings } from "../../config/schema/mod.ts";
+import { TokenplaneError } from "../../errors.ts";
+import type { Logger } from "../../observe/log.ts";
+import { Collectors } from "../../observe/metrics.ts";
+import type { ModelCard } from "../../routing/worker_table.ts";
+import type { NodeAddress, RunningFrontend } from "../frontend.ts";
+import { Collection } from "./collection.ts";
+import type { ProcessState } from "./messages.ts";
+import { Shard, type ShardHost } from "./shard.ts";
+
+/** What a shard may take beyond the drain's own time to say that it has drained, ms. */
+const DRAIN_SLACK_MS = 2_000;
+/** What a shard may take to close, ms; then it is cut off. */
+const CLOSE_TIMEOUT_MS = 5_000;
+const MIN_RESTART_MS = 100;
+const MAX_RESTART_MS = 5_000;
+/** A shard that has served for so long has its back-off forgotten, ms. */
+const STEADY_MS = 30_000;
+
+interface Place {
+  shard: Shard | null;
+  /** Where its workers found it; a new shard tries the same. */
+  node: HostPort | null;
+  /** In a row. */
+  deaths: number;
+  startedMs: number;
+  timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** See above. */
+export class Supervisor implements RunningFrontend, ShardHost {
+  readonly #settings: FrontendSettings | StartSettings;
+  readonly #address: NodeAddress;
+  readonly #log: Logger;
+  readonly #places: Place[];
+  readonly #collectors = new Collectors({ process: true });
+  readonly #collection: Collection;
+  #http: HostPort;
+  #process: ProcessState = { models: [], shards: [] };
+  #restarts: number[];
+  #isServing = false;
+  #isStopping = false;
+
+  private constructor(settings: FrontendSettings | StartSettings, address: NodeAddress, log: Logger) {
+    this.#settings = settings;
+    this.#address = address;
+    this.#log = log;
+    this.#http = settings.listen;
+    this.#places = Array.from(
+      { length: settings.shards },
+      () => ({ shard: null, node: null, deaths: 0, startedMs: 0, timer: undefined }),
+    );
+    this.#restarts = this.#places.map(() => 0);
+    this.#collection = new Collection({
+      own: this.#collectors,
+      count: settings.shards,
+      shards: () => this.#shards(),
+      log,
+    });
+    this.#collectors.add(
+      "tokenplane_shard_restarts_total",
+      "Times that a shard was started again after it had died.",
+      "counter",
+      (emit) => this.#restarts.forEach((count, index) => emit(count, { shard: String(index) })),
+    );
+  }
+
+  /** Resolves when every shard serves. Throws `invalid_config` when an address cannot be had; nothing runs then. */
+  static async start(
+    settings: FrontendSettings | StartSettings,
+    address: NodeAddress,
+    log: Logger,
+  ): Promise<Supervisor> {
+    checkPortIsFree(settings.listen);
+    const supervisor = new Supervisor(settings, address, log);
+    try {
+      const last = settings.shards - 1;
+      await supervisor.#spawn(last);
+      await Promise.all(Array.from({ length: Math.max(0, last - 1) }, (_, i) => supervisor.#spawn(i + 1)));
+      if (last > 0) await supervisor.#spawn(0);
+    } catch (caught) {
+      await supervisor.close();
+      throw caught;
+    }
+    supervisor.#isServing = true;
+    return supervisor;
+  }
+
+  get http(): HostPort {
+    return this.#http;
+  }
+
+  get node(): HostPort {
+    return this.#places[0]!.node ?? this.#address.nodeListen;
+  }
+
+  workers(): number {
+    return Math.max(0, ...this.#shards().map((shard) => shard.workers));
+  }
+
+  /** Cuts a shard off, as a fault in it would; it is started again. */
+  terminate(index: number): void {
+    this.#places[index]?.shard?.terminate();
+  }
+
+  async drain(timeoutMs: number): Promise<void> {
+    this.#stop();
+    await Promise.all(this.#shards().map((shard) => shard.drain(timeoutMs, timeoutMs + DRAIN_SLACK_MS)));
+  }
+
+  async close(): Promise<void> {
+    this.#stop();
+    await Promise.all(this.#shards().map((shard) => shard.close(CLOSE_TIMEOUT_MS)));
+  }
+
+  onChange(): void {
+    const accepting = this.#shards().filter((shard) => shard.isAccepting);
+    this.#process = { models: commonModels(accepting.map((shard) => shard.models)), shards: this.#nodes() };
+    for (const shard of this.#shards()) shard.send({ kind: "process", process: this.#process });
+  }
+
+  onScrape(shard: Shard, id: number): void {
+    this.#collection.page().then(
+      (page) => shard.send({ kind: "page", id, page }),
+      (error: unknown) => this.#log.error("metrics_failed", { error }),
+    );
+  }
+
+  onCollected(shard: Shard, { id, series }: Parameters<ShardHost["onCollected"]>[1]): void {
+    this.#collection.handle(shard, id, series);
+  }
+
+  onDied(shard: Shard, error: TokenplaneError): void {
+    const { index } = shard;
+    const place = this.#places[index]!;
+    this.#collection.forget(shard);
+    if (!this.#isServing || this.#isStopping) {
+      if (this.#isStopping) this.#log.error("shard_died", { shard: index, error });
+      return this.onChange();
+    }
+    if (performance.now() - place.startedMs > STEADY_MS) place.deaths = 0;
+    const waitMs = Math.min(MAX_RESTART_MS, MIN_RESTART_MS * 2 ** Math.min(place.deaths++, 16));
+    this.#log.error("shard_died", { shard: index, error, restart_in_ms: waitMs });
+    this.onChange();
+    place.timer = setTimeout(() => {
+      this.#restarts[index]!++;
+      // Its death is told to `onDied`, which tries again.
+      this.#spawn(index).then(() => this.#log.info("shard_restarted", { shard: index }), () => {});
+    }, waitMs);
+  }
+
+  async #spawn(index: number): Promise<void> {
+    const place = this.#places[index]!;
+    const { nodeListen, advertiseHost } = this.#address;
+    // Where a port has been taken meanwhile, every other try takes any; but workers were told the first one's.
+    const isAnyPort = index > 0 && (place.node === null || place.deaths % 2 === 0);
+    const port = isAnyPort ? 0 : place.node?.port ?? nodeListen.port;
+    place.startedMs = performance.now();
+    const shard = place.shard = new Shard({
+      index,
+      settings: this.#settings,
+      http: this.#http,
+      nodeListen: { host: nodeListen.host, port },
+      advertiseHost,
+      process: this.#process,
+      isRestart: this.#isServing,
+    }, this);
+    await shard.accepting;
+    place.node = shard.node;
+    this.#http = shard.http!;
+  }
+
+  #stop(): void {
+    this.#isStopping = true;
+    for (const { timer } of this.#places) clearTimeout(timer);
+  }
+
+  /** Shards that live, by index. */
+  #shards(): Shard[] {
+    return this.#places.flatMap(({ shard }) => shard === null || shard.isDead ? [] : [shard]);
+  }
+
+  /** In the form in which workers dial them. */
+  #nodes(): string[] {
+    const { nodeListen, advertiseHost } = this.#address;
+    const isAnywhere = advertiseHost === null && (nodeListen.host === "0.0.0.0" || nodeListen.host === "::");
+    return this.#shards().flatMap(({ node }) => {
+      if (node === null) return [];
+      return isAnywhere
+        ? [`:${node.port}`]
+        : [formatHostPort({ host: advertiseHost ?? node.host, port: node.port })];
+    });
+  }
+}
+
+/** Models that all of some shards have, sorted by name. */
+export function commonModels(offers: readonly (readonly ModelCard[])[]): ModelCard[] {
+  const [first = [], ...others] = offers;
+  return first.filter(({ id }) => others.every((models) => models.some((model) => model.id === id)));
+}
+
+/** Shards share a port with whoever else shares it, so another program on it would not show. Throws `invalid_config`. */
+function checkPortIsFree({ host, port }: HostPort): void {
+  if (port === 0) return;
+  try {
+    Deno.listen({ hostname: host, port }).close();
+  } catch (caught) {
+    const why = caught instanceof Error ? caught.message : String(caught);
+    const message = `Cannot listen on "${host}:${port}": ${why}`;
+    throw new TokenplaneError("invalid_config", message, { scope: "process", cause: caught });
+  }
+}
