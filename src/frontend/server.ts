@@ -3,6 +3,7 @@ import { getRequestListener } from "@hono/node-server";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { TokenplaneError, toTokenplaneError } from "../errors.ts";
+import { keepAccepting } from "./accept_keeper.ts";
 import { unroutable } from "./app.ts";
 import { httpErrorBody } from "./error_body.ts";
 import type { FrontendOptions } from "./options.ts";
@@ -53,6 +54,7 @@ export function listen(server: Server, where: ListenOptions, backlog: number): P
       server.off("error", onError);
       // Running out of descriptors, say: the connection is lost, the server is not.
       server.on("error", ignore);
+      keepAccepting(server, backlog);
       const address = server.address();
       if (typeof address === "object" && address !== null) resolve(address.port);
       else reject(toTokenplaneError(new Error("The server has no address")));
