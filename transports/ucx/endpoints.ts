@@ -18,10 +18,14 @@ import { endpointParameters, type UcxWorker } from "./worker.ts";
 /** One endpoint towards one incarnation of a peer. Written by {@linkcode Endpoints} alone, but for `heard`. */
 export class Endpoint {
   readonly sends = new OutstandingSends();
-  /** Set by whoever sees a sign of life of the peer, cleared by the liveness check. */
+  /** A sign of life of the peer since the last liveness check, which clears it. */
   heard = false;
-  /** Status with which it failed; 0 while it is good. */
+  /** A send has completed or the peer was heard: the connection has been made. */
+  isProven = false;
+  /** Status with which it failed, or why we drop it; 0 while it is good. */
   failure = 0;
+  /** Status that UCX reported; 0 while it reported none. */
+  error = 0;
   /** Whether it is among the endpoints to be looked at each turn. */
   isBusy = false;
   /** The close request, 0n before and after. */
@@ -41,6 +45,12 @@ export class Endpoint {
     this.errorMode = errorMode;
     this.parameters = parameters;
   }
+
+  /** Notes a sign of life. */
+  hear(): void {
+    this.heard = true;
+    this.isProven = true;
+  }
 }
 
 /** All endpoints of a worker. */
@@ -52,6 +62,7 @@ export class Endpoints {
   readonly #byHandle = new Map<bigint, Endpoint>();
   /** Open ones with outstanding sends. */
   #busy: Endpoint[] = [];
+  readonly #onGone: (endpoint: Endpoint) => void;
   /** Reported by the callback since the last look. */
   #reported: Endpoint[] = [];
   /** Closed, but UCX has not let go of everything. */
@@ -62,7 +73,9 @@ export class Endpoints {
   /** Cannot be closed. */
   #abandoned: Endpoint[] = [];
 
-  constructor(library: UcxLibrary, worker: UcxWorker, sender: Sender) {
+  /** @param onGone an endpoint is being closed: its handle means nothing any more */
+  constructor(library: UcxLibrary, worker: UcxWorker, sender: Sender, onGone: (endpoint: Endpoint) => void) {
+    this.#onGone = onGone;
     this.#ucp = library.ucp;
     this.#worker = worker;
     this.#sender = sender;
@@ -71,7 +84,9 @@ export class Endpoints {
     this.#callback = errorCallback((_argument, handle, status) => {
       // Only recorded: closing from here, or progress, is what breaks UCX (requests complete twice).
       const endpoint = this.#byHandle.get(handle);
-      if (endpoint !== undefined) this.report(endpoint, status);
+      if (endpoint === undefined) return;
+      endpoint.error = status;
+      this.report(endpoint, status);
     });
   }
 
@@ -128,11 +143,16 @@ export class Endpoints {
     for (const endpoint of busy) {
       endpoint.isBusy = false;
       if (endpoint.closing !== 0n || !this.#byHandle.has(endpoint.handle)) continue;
+      const completed = this.#sender.counts.completed;
       const count = this.#sender.reap(endpoint.sends);
       this.watch(endpoint);
       if (count === 0) continue;
       reaped = true;
-      endpoint.heard = true;
+      if (this.#sender.counts.completed > completed) {
+        endpoint.isProven = true;
+        // Elsewhere a completed send has only left this node.
+        if (endpoint.errorMode === ErrorMode.none) endpoint.heard = true;
+      }
       onPermits(endpoint);
     }
     return reaped;
@@ -146,15 +166,18 @@ export class Endpoints {
     return reported;
   }
 
-  /** Starts to close an endpoint: by force, or after a flush. Never called from a callback. */
-  close(endpoint: Endpoint, force: boolean): void {
-    if (!this.#byHandle.delete(endpoint.handle)) return;
-    if (endpoint.errorMode === ErrorMode.none && endpoint.sends.count > 0 && force) {
-      this.#sender.abandon(endpoint.sends);
-      this.#abandoned.push(endpoint);
-      return;
-    }
-    this.#startClose(endpoint, force && endpoint.errorMode === ErrorMode.peer);
+  /**
+   * Closes an endpoint that has been reported. Never called from a callback.
+   *
+   * One that is good, but not wanted any more, is flushed first. Closed by force it would swallow what the peer sends us:
+   * the peer's endpoint is tied to it and is not told. And UCX 1.13 aborts the process, this or the peer's, when a
+   * connection is taken away by force while both sides are making it.
+   */
+  drop(endpoint: Endpoint): void {
+    const { error, errorMode, failure, sends } = endpoint;
+    const isSilent = failure === UcsStatus.endpointTimeout && sends.count === 0;
+    const isGood = error === 0 && (failure === UcsStatus.canceled || isSilent);
+    this.#close(endpoint, errorMode === ErrorMode.none || !isGood);
   }
 
   /** Looks after endpoints that are being closed. Returns whether one has gone. */
@@ -163,7 +186,7 @@ export class Endpoints {
     const before = this.#closing.length;
     this.#closing = this.#closing.filter((endpoint) => {
       this.#sender.reap(endpoint.sends);
-      this.settleFlush(endpoint);
+      this.#settleFlush(endpoint);
       if (endpoint.closing !== 0n) {
         if (this.#ucp.ucp_request_check_status(endpoint.closing) === UcsStatus.inProgress) return true;
         this.#ucp.ucp_request_free(endpoint.closing);
@@ -197,7 +220,7 @@ export class Endpoints {
   }
 
   /** Looks after the flush of an endpoint. True when none is running. */
-  settleFlush(endpoint: Endpoint): boolean {
+  #settleFlush(endpoint: Endpoint): boolean {
     if (endpoint.flushing === 0n) return true;
     if (this.#ucp.ucp_request_check_status(endpoint.flushing) === UcsStatus.inProgress) return false;
     this.#ucp.ucp_request_free(endpoint.flushing);
@@ -208,15 +231,15 @@ export class Endpoints {
   /** True when every open endpoint has been flushed. */
   allFlushed(): boolean {
     let done = true;
-    for (const endpoint of this.#byHandle.values()) if (!this.settleFlush(endpoint)) done = false;
+    for (const endpoint of this.#byHandle.values()) if (!this.#settleFlush(endpoint)) done = false;
     return done;
   }
 
   /** Starts to close every open endpoint: gracefully where everything has been flushed, else by force. */
   closeAll(): void {
     for (const endpoint of [...this.#byHandle.values()]) {
-      const isFlushed = this.settleFlush(endpoint) && endpoint.sends.count === 0 && endpoint.failure === 0;
-      this.close(endpoint, !isFlushed);
+      const isFlushed = this.#settleFlush(endpoint) && endpoint.sends.count === 0 && endpoint.failure === 0;
+      this.#close(endpoint, !isFlushed);
     }
   }
 
@@ -243,6 +266,17 @@ export class Endpoints {
     const endpoint = new Endpoint(peer, out[0]!, errorMode, parameters);
     this.#byHandle.set(endpoint.handle, endpoint);
     return endpoint;
+  }
+
+  #close(endpoint: Endpoint, force: boolean): void {
+    if (!this.#byHandle.delete(endpoint.handle)) return;
+    this.#onGone(endpoint);
+    if (endpoint.errorMode === ErrorMode.none && endpoint.sends.count > 0 && force) {
+      this.#sender.abandon(endpoint.sends);
+      this.#abandoned.push(endpoint);
+      return;
+    }
+    this.#startClose(endpoint, force && endpoint.errorMode === ErrorMode.peer);
   }
 
   #startClose(endpoint: Endpoint, force: boolean): void {

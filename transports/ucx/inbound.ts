@@ -61,7 +61,10 @@ export class InboundTable {
 
   /** The sender behind a reply endpoint; 0n for one that offered none. */
   of(reply: bigint): UcxInbound {
-    if (this.#last !== null && this.#lastReply === reply) return this.#last;
+    if (this.#last !== null && this.#lastReply === reply) {
+      this.#last.endpoint ??= this.#endpoints.byHandle(reply);
+      return this.#last;
+    }
     const key = this.#byReply.has(reply) || this.#byReply.size < this.#maximum ? reply : 0n;
     let inbound = this.#byReply.get(key);
     if (inbound === undefined) {
@@ -91,7 +94,7 @@ export class InboundTable {
     for (const handle of [...this.#byReply.keys()]) this.handleGone(handle, reason);
   }
 
-  /** What it sends from now on is dropped; where the endpoint is ours, the peer notices. */
+  /** What it sends from now on is dropped, probes included, so that it notices when one goes unanswered. */
   #close(key: bigint, inbound: UcxInbound, reason: string): void {
     inbound.isClosed = true;
     const endpoint = this.#endpoints.byHandle(key);

@@ -1,11 +1,11 @@
 /**
- * Notices dead peers where UCX does not.
+ * Notices dead peers where UCX does not: over shared memory alone, where a dead peer is only a queue that nobody
+ * empties; on a connection that came up to somebody else, on a port that the peer had before; and on one whose other end
+ * was closed while the peer lives, which swallows what is sent.
  *
- * UCX watches a peer once it is connected, but not over shared memory alone, where a dead peer is only a queue that
- * nobody empties; and a connection that came up to somebody else, on a port that the peer had before, stays silent for
- * ever. So a new endpoint has to show a sign of life within the dial time, and one that UCX does not watch has to go on
- * doing so: it is probed when it has been silent. Anything that comes from the peer, and any send that completes, is a
- * sign of life.
+ * So a new endpoint has to connect within the dial time, and a silent peer is probed and has to answer. A peer that is
+ * only slow must not be taken for dead: its answer waits behind what we sent before. So silence counts only while
+ * nothing is outstanding, but over shared memory, where a completed send means that the peer has taken it.
  */
 import type { Clock, TimerHandle } from "../../src/clock.ts";
 import type { Endpoint, Endpoints } from "./endpoints.ts";
@@ -17,9 +17,9 @@ const LOOKS = 10;
 
 /** Bounds, ms. */
 export interface LivenessLimits {
-  /** From the first send on a new endpoint to a sign of life. */
+  /** From the first send on a new endpoint to its completion. */
   dialTimeoutMs: number;
-  /** Silence of an endpoint that UCX does not watch. */
+  /** Silence of a peer. */
   peerTimeoutMs: number;
 }
 
@@ -27,7 +27,6 @@ interface Silence {
   /** When the peer was last known alive, or the endpoint first seen, ms. */
   since: number;
   isProbed: boolean;
-  wasHeard: boolean;
 }
 
 /** See the head of this file. */
@@ -83,20 +82,19 @@ export class Liveness {
   }
 
   #lookAt(endpoint: Endpoint, now: number): void {
+    const { dialTimeoutMs, peerTimeoutMs } = this.#limits;
+    const isWatched = endpoint.errorMode === ErrorMode.peer;
+    const isBusy = endpoint.sends.count > 0;
     const silence = this.#silences.get(endpoint);
-    if (silence === undefined || endpoint.heard) {
-      this.#silences.set(endpoint, { since: now, isProbed: false, wasHeard: endpoint.heard });
+    if (silence === undefined || endpoint.heard || (isWatched && isBusy && endpoint.isProven)) {
+      this.#silences.set(endpoint, { since: now, isProbed: false });
       endpoint.heard = false;
       return;
     }
-    const isWatched = endpoint.errorMode === ErrorMode.peer;
-    if (isWatched && (silence.wasHeard || endpoint.sends.count === 0)) return;
-    const { dialTimeoutMs, peerTimeoutMs } = this.#limits;
-    const isLate = now - silence.since >= (silence.wasHeard ? peerTimeoutMs : dialTimeoutMs);
-    if (isLate) {
+    if (now - silence.since >= (endpoint.isProven ? peerTimeoutMs : dialTimeoutMs)) {
       this.#endpoints.report(endpoint, UcsStatus.endpointTimeout);
       this.#onFailure();
-    } else if (!isWatched && !silence.isProbed) {
+    } else if (!silence.isProbed) {
       silence.isProbed = true;
       this.#probe(endpoint);
     }

@@ -20,9 +20,9 @@ export interface UcxOptions {
   spinMs?: number;
   /** Longest parking, ms. Default 100. */
   backstopMs?: number;
-  /** Longest time for the first sign of life of a new endpoint, ms. Default 5000. */
+  /** Longest time for a new endpoint to connect, ms. Default 5000. */
   dialTimeoutMs?: number;
-  /** Silence after which a probed peer counts as dead where UCX does not watch it (shared memory alone), ms. Default 10000. */
+  /** Silence after which a peer that does not answer a probe counts as lost, ms. Default 15000. */
   peerTimeoutMs?: number;
   /** Reply endpoints told apart; frames of more senders share one connection. Default 65536. */
   maxInbound?: number;
@@ -44,7 +44,7 @@ export function toUcxSettings(options: UcxOptions): UcxSettings {
     spinMs: options.spinMs ?? 0.05,
     backstopMs: options.backstopMs ?? 100,
     dialTimeoutMs: options.dialTimeoutMs ?? 5_000,
-    peerTimeoutMs: options.peerTimeoutMs ?? 10_000,
+    peerTimeoutMs: options.peerTimeoutMs ?? 15_000,
     maxInbound: options.maxInbound ?? 65_536,
     clock: options.clock ?? systemClock,
     onBug: options.onBug ?? reportError,

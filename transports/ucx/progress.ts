@@ -82,6 +82,11 @@ export class ProgressLoop {
     this.#descriptor = descriptor.bytes;
   }
 
+  /** Time since there was last anything to do, ms. */
+  get quietMs(): number {
+    return performance.now() - this.#lastActivity;
+  }
+
   /** Asks for a turn: something has been posted or has to be settled. */
   kick(): void {
     if (this.#scheduled || this.#stopped || this.#inTurn || this.#paused) return;

@@ -3,7 +3,7 @@
  * the reverse order, each step bounded in time.
  */
 import type { FrameSink, InstanceId } from "../contract.ts";
-import { Endpoints } from "./endpoints.ts";
+import { type Endpoint, Endpoints } from "./endpoints.ts";
 import { InboundTable } from "./inbound.ts";
 import { loadUcx, type UcxLibrary } from "./library.ts";
 import { NativeMemory } from "./memory.ts";
@@ -17,6 +17,9 @@ import { createWorker, destroyWorker, type UcxWorker } from "./worker.ts";
 /** Bounds of the steps of a shutdown, ms. */
 const FLUSH_MS = 1_000;
 const CLOSE_MS = 1_000;
+/** How long nothing must have happened before the worker is destroyed, and how long that is waited for, ms. */
+const QUIET_MS = 10;
+const MAX_UNQUIET_MS = 200;
 /** Pause between looks while shutting down, ms. */
 const LOOK_MS = 1;
 
@@ -26,6 +29,8 @@ const leaked: UcxRuntime[] = [];
 /** What the transport brings in. */
 export interface RuntimeHooks extends TurnWork {
   onDrop(reason: DropReason): void;
+  /** An endpoint of ours is being closed. */
+  onGone(endpoint: Endpoint): void;
   /** An endpoint of ours has to go because its peer broke the rules. */
   onMisbehaved(peer: InstanceId): void;
 }
@@ -47,7 +52,7 @@ export class UcxRuntime {
     this.library = loadUcx(settings.library);
     this.worker = createWorker(this.library);
     this.sender = new Sender(this.library, this.memory);
-    this.endpoints = new Endpoints(this.library, this.worker, this.sender);
+    this.endpoints = new Endpoints(this.library, this.worker, this.sender, hooks.onGone);
     this.replies = new Replies(this.sender);
     this.receiver = new Receiver(this.library, settings.eagerMax, (reason) => hooks.onDrop(reason));
     this.inbound = new InboundTable(
@@ -88,6 +93,9 @@ export class UcxRuntime {
     await this.until(() => this.endpoints.allFlushed() && this.replies.pending === 0, FLUSH_MS);
     this.endpoints.closeAll();
     const isClosed = await this.until(() => this.endpoints.closing === 0, CLOSE_MS);
+    // What peers have begun, a connection to us above all, is let finish: destroying the worker in the middle of its
+    // answer aborts the process in UCX 1.13.
+    await this.until(() => this.loop.quietMs >= QUIET_MS, MAX_UNQUIET_MS);
     if (!isClosed) this.endpoints.abandonClosing();
     this.replies.abandon();
     await this.loop.stop();

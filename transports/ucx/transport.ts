@@ -32,6 +32,7 @@ export class UcxTransport implements Transport {
   readonly #receive = (kind: number, reply: bigint, header: Uint8Array, payload: Uint8Array) =>
     this.#handleMessage(kind, reply, header, payload);
   #running: Running | null = null;
+  /** Frames have been handed on since the last `onReadEnd`. */
   #hasRead = false;
   #exempt: ((header: Uint8Array) => boolean) | null = null;
   #shutdown: Promise<void> | null = null;
@@ -56,6 +57,8 @@ export class UcxTransport implements Transport {
     const runtime = new UcxRuntime(this.#settings, this.stats, sink, {
       afterProgress: () => this.#deliver(),
       settle: () => this.#settle(),
+      onGone: (endpoint) =>
+        this.#tell(() => this.runtime?.inbound.handleGone(endpoint.handle, statusName(endpoint.failure))),
       onDrop: (reason) => countRejection(this.stats, reason),
       onMisbehaved: (peer) => this.#links.get(peer)?.retire("the peer broke the rules"),
     });
@@ -190,16 +193,14 @@ export class UcxTransport implements Transport {
 
   /** Hands on what progress brought. Returns whether there was anything. */
   #deliver(): boolean {
-    if (this.#running === null || this.#running.runtime.receiver.deliver(this.#receive) === 0) return false;
-    this.#hasRead = true;
-    return true;
+    return this.#running !== null && this.#running.runtime.receiver.deliver(this.#receive) > 0;
   }
 
   /** End of a turn. */
   #settle(): boolean {
     const running = this.#running;
     if (running === null) return false;
-    const { endpoints, replies, inbound } = running.runtime;
+    const { endpoints, replies } = running.runtime;
     let active = endpoints.reap(this.#onPermits);
     if (replies.reap()) active = true;
     if (this.#hasRead) {
@@ -214,8 +215,7 @@ export class UcxTransport implements Transport {
         endpoint.peer,
         new TokenplaneError("connection", `Cannot reach peer "${endpoint.peer}": ${reason}`),
       );
-      this.#tell(() => inbound.handleGone(endpoint.handle, reason));
-      endpoints.close(endpoint, true);
+      endpoints.drop(endpoint);
     }
     return endpoints.settleClosing() || active;
   }
@@ -223,7 +223,7 @@ export class UcxTransport implements Transport {
   #handleMessage(kind: number, reply: bigint, header: Uint8Array, payload: Uint8Array): void {
     const { sink, runtime } = this.#started();
     const from = runtime.inbound.of(reply);
-    if (from.endpoint !== undefined) from.endpoint.heard = true;
+    from.endpoint?.hear();
     if (from.isClosed) {
       countRejection(this.stats, "closed");
     } else if (kind === Kind.ping) {
@@ -243,6 +243,7 @@ export class UcxTransport implements Transport {
       }
       this.stats.framesIn[type]!++;
       this.stats.bytesIn[type]! += header.length + payload.length;
+      this.#hasRead = true;
       this.#tell(() => sink.onFrame(from, type, header, payload));
     }
   }
