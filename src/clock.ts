@@ -24,7 +24,8 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => performance.now(),
   setTimer: (callback, ms) => {
-    const id = setTimeout(callback, ms);
+    // Whole milliseconds: the runtime keeps a list of timers per duration, and fractions would each make one.
+    const id = setTimeout(callback, Math.ceil(ms));
     Deno.unrefTimer(id);
     return id;
   },

@@ -12,7 +12,6 @@
  * Items of one read are gathered into one body chunk and written by one call, at the end of the read. Per item there is
  * a copy into the slab and nothing else.
  */
-import type { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import { toTokenplaneError } from "../errors.ts";
 import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
@@ -71,7 +70,7 @@ export class Relay implements StreamConsumer, Flushable {
   #tail: EventTail | null = null;
 
   // The chunk being gathered: data in #buffer[#start, #end). Null: none.
-  #buffer: Buffer | null = null;
+  #buffer: Uint8Array<ArrayBuffer> | null = null;
   #start = 0;
   #end = 0;
   #isTouched = false;

@@ -8,8 +8,6 @@
  * |---|---|---|
  * | `PREFIX_BYTES`, of which the last 3 to 10 become the size in hex, CR, LF | n bytes | CR, LF |
  */
-import { Buffer } from "node:buffer";
-
 /** Bytes of one buffer. */
 export const SLAB_BYTES = 32_768;
 /** Room for eight hex digits, CR and LF. */
@@ -23,8 +21,8 @@ const HEX = new TextEncoder().encode("0123456789abcdef");
 
 /** Shared by all streams of one frontend. */
 export class ChunkSlab {
-  /** A Buffer, as a socket would wrap anything else in one. */
-  buffer: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
+  /** No `Buffer`: making a view of one costs several times as much, and there is one view per chunk. */
+  buffer: Uint8Array<ArrayBuffer> = new Uint8Array(SLAB_BYTES);
   /** End of the last chunk's data; its suffix is still to come. */
   cursor = 0;
 
@@ -32,7 +30,7 @@ export class ChunkSlab {
   open(length: number): number {
     let start = this.cursor + SUFFIX_BYTES + PREFIX_BYTES;
     if (start + length + SUFFIX_BYTES > SLAB_BYTES) {
-      this.buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
+      this.buffer = new Uint8Array(SLAB_BYTES);
       start = PREFIX_BYTES;
     }
     this.cursor = start;
@@ -40,14 +38,14 @@ export class ChunkSlab {
   }
 
   /** Whether the chunk that ends at `end` is the last one and can grow by `length` bytes. */
-  canGrow(buffer: Buffer, end: number, length: number): boolean {
+  canGrow(buffer: Uint8Array, end: number, length: number): boolean {
     return end === this.cursor && buffer === this.buffer && end + length + SUFFIX_BYTES <= SLAB_BYTES;
   }
 }
 
 /** Memory for one chunk too large for a slab; the data starts at {@linkcode PREFIX_BYTES}. */
-export function ownChunk(length: number): Buffer {
-  return Buffer.allocUnsafeSlow(PREFIX_BYTES + length + SUFFIX_BYTES);
+export function ownChunk(length: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(PREFIX_BYTES + length + SUFFIX_BYTES);
 }
 
 /** Writes size line and line end around the data in `buffer[start, end)`; returns where the frame starts. */

@@ -20,14 +20,12 @@ export class PortableSink implements SseSink {
     return this.#blocked;
   }
 
-  write(buffer: Uint8Array, _frame: number, dataStart: number, dataEnd: number): boolean {
+  write(buffer: Uint8Array<ArrayBuffer>, _frame: number, dataStart: number, dataEnd: number): boolean {
     const response = this.#response;
     if (response.destroyed) return true;
     // What has to wait must not keep the whole buffer alive.
     const isWaiting = response.writableLength > 0;
-    const data = isWaiting
-      ? Uint8Array.prototype.slice.call(buffer, dataStart, dataEnd) // Buffer's own slice() is a view
-      : buffer.subarray(dataStart, dataEnd);
+    const data = isWaiting ? buffer.slice(dataStart, dataEnd) : buffer.subarray(dataStart, dataEnd);
     if (response.write(data)) return true;
     if (!this.#blocked) {
       this.#blocked = true;

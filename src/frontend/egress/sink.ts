@@ -12,7 +12,7 @@ export interface SseSink {
    * hold back until `onWritable`. What is sent in spite of that is kept in memory.
    */
   write(
-    buffer: Uint8Array,
+    buffer: Uint8Array<ArrayBuffer>,
     frameStart: number,
     dataStart: number,
     dataEnd: number,

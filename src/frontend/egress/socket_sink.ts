@@ -6,7 +6,6 @@
  * `end()`, and everything goes to it in order. A direct send happens only while the socket has nothing queued; what the
  * kernel does not take at once goes through the socket, and direct sending rests until that has left.
  */
-import type { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { DirectSend } from "./direct_send.ts";
@@ -25,6 +24,8 @@ export class SocketSink implements SseSink {
   #isHeadSent = false;
   #isReleased = false;
   #blocked = false;
+  /** The socket may have bytes queued: it is asked before the next chunk. Asking costs, so it is not done for each. */
+  #isQueued = true;
 
   /** @param isDirect sends by the system call where the connection allows it */
   constructor(response: ServerResponse, onWritable: () => void, isDirect: boolean) {
@@ -41,7 +42,7 @@ export class SocketSink implements SseSink {
   }
 
   write(
-    buffer: Uint8Array,
+    buffer: Uint8Array<ArrayBuffer>,
     frameStart: number,
     dataStart: number,
     dataEnd: number,
@@ -50,15 +51,17 @@ export class SocketSink implements SseSink {
     const socket = this.#socket;
     if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
     if (socket.destroyed) return true;
-    if (this.#direct !== null && socket.writableLength === 0) {
-      frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd) as Uint8Array<ArrayBuffer>);
+    if (this.#isQueued) this.#isQueued = socket.writableLength > 0;
+    if (this.#direct !== null && !this.#isQueued) {
+      frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd));
       if (frameStart === frameEnd) return true;
     }
     // What has to wait must not keep the whole buffer alive.
-    const frame = socket.writableLength > 0
-      ? copyOf(buffer, frameStart, frameEnd)
+    const frame = this.#isQueued || this.#direct !== null
+      ? buffer.slice(frameStart, frameEnd)
       : buffer.subarray(frameStart, frameEnd);
-    if (socket.write(frame as Buffer)) return true;
+    this.#isQueued = true;
+    if (socket.write(frame)) return true;
     if (!this.#blocked) {
       this.#blocked = true;
       socket.once("drain", this.#onDrain);
@@ -80,11 +83,11 @@ export class SocketSink implements SseSink {
     this.#direct = null;
   }
 
-  #writeOpening(buffer: Uint8Array, dataStart: number, dataEnd: number): boolean {
+  #writeOpening(buffer: Uint8Array<ArrayBuffer>, dataStart: number, dataEnd: number): boolean {
     const response = this.#response;
     if (this.#isReleased || response.destroyed) return true;
     // A pipelined response may wait for long: its chunks must not keep the whole buffer alive.
-    const data = copyOf(buffer, dataStart, dataEnd);
+    const data = buffer.slice(dataStart, dataEnd);
     let isTaken: boolean;
     if (this.#hasWritten) {
       isTaken = response.write(data);
@@ -121,9 +124,4 @@ export function socketSink(response: ServerResponse, onWritable: () => void): Ss
 /** {@linkcode SinkFactory} for {@linkcode SocketSink} by direct sends. */
 export function directSink(response: ServerResponse, onWritable: () => void): SseSink {
   return new SocketSink(response, onWritable, true);
-}
-
-function copyOf(buffer: Uint8Array, start: number, end: number): Uint8Array {
-  // Buffer's own slice() is a view.
-  return Uint8Array.prototype.slice.call(buffer, start, end);
 }
