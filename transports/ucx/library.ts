@@ -12,8 +12,13 @@ import { statusName } from "./status.ts";
 /** Name of the library, as the loader looks it up. */
 export const UCP_LIBRARY = "libucp.so.0";
 
-/** Settings that are always ours: UCX would replace the runtime's handlers of SIGSEGV and others. */
-const FORCED_ENVIRONMENT: Readonly<Record<string, string>> = Object.freeze({ UCX_ERROR_SIGNALS: "" });
+/** Settings that are always ours. */
+const FORCED_ENVIRONMENT: Readonly<Record<string, string>> = Object.freeze({
+  // UCX would replace the runtime's handlers of SIGSEGV and others.
+  UCX_ERROR_SIGNALS: "",
+  // And on SIGHUP it would stop the process, to wait for a debugger.
+  UCX_DEBUG_SIGNO: "0",
+});
 
 /** Settings that the operator may override. */
 const DEFAULT_ENVIRONMENT: Readonly<Record<string, string>> = Object.freeze({
@@ -94,7 +99,7 @@ function readVersion(ucp: UcpLibrary): UcxVersion {
 function notAvailable(caught: unknown): TokenplaneError {
   if (caught instanceof TokenplaneError) return caught;
   const cause = toTokenplaneError(caught);
-  const reason = cause.message.split("\n")[0]!.replace(/^Could not open library: /, "");
+  const reason = cause.message.split("\n")[0]!.replace(/^(Could not open library: )+/, "");
   return new TokenplaneError("invalid_config", `UCX not available: ${reason}`, {
     scope: "process",
     cause: caught,
