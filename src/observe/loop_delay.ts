@@ -50,7 +50,7 @@ export class LoopDelay implements HistogramCounts {
   #max = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** Starts to measure; the timer does not keep the process alive. */
+  /** Starts to measure. The timer keeps the isolate alive until `stop`. */
   start(): void {
     let last = performance.now();
     this.#timer ??= setInterval(() => {
@@ -58,9 +58,6 @@ export class LoopDelay implements HistogramCounts {
       this.record((now - last - INTERVAL_MS) / 1_000);
       last = now;
     }, INTERVAL_MS);
-    // Deno 2.6 gives a number, which only this takes.
-    if (typeof this.#timer === "number") Deno.unrefTimer(this.#timer);
-    else this.#timer?.unref();
   }
 
   stop(): void {
