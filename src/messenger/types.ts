@@ -39,6 +39,8 @@ export interface MessengerEvents {
   onLaneLost(peer: InstanceId, lane: number, reason: string): void;
   /** An inbound connection is gone (`MessageOrigin.connection`). */
   onConnectionClosed(connection: number, reason: string): void;
+  /** A peer was unregistered: nothing can be sent to it any more, and what is kept about it can go. */
+  onPeerUnregistered(peer: InstanceId): void;
   /** All frames of one read have been handled. */
   onReadEnd(): void;
 }

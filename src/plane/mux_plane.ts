@@ -68,6 +68,7 @@ export class MuxPlane implements ResponsePlane {
     messenger.listen({
       onLaneLost: (peer, lane, reason) => this.mux.handleLaneLost(peer, lane, reason),
       onConnectionClosed: (connection) => this.mux.handleConnectionClosed(connection),
+      onPeerUnregistered: (peer) => this.mux.forgetPeer(peer, "the peer was unregistered"),
       onReadEnd: () => this.mux.handleReadEnd(),
     });
   }
@@ -90,11 +91,6 @@ export class MuxPlane implements ResponsePlane {
 
   onDelivered(callback: () => void): void {
     this.mux.onDelivered(callback);
-  }
-
-  /** A peer will not come back: ends its streams and drops its tables. */
-  forgetPeer(peer: InstanceId, reason: string): void {
-    this.mux.forgetPeer(peer, reason);
   }
 
   close(): void {
