@@ -1,29 +1,7 @@
 /** Counts of one frontend: plain fields, written on the path, read at scrape. */
 import type { ErrorCode } from "../errors.ts";
+import { Histogram } from "../observe/histogram.ts";
 import type { Outcome } from "../worker/engines/engine.ts";
-
-/** A histogram of plain numbers; bucket bounds are upper and inclusive. */
-export class Histogram {
-  readonly bounds: Float64Array;
-  /** One count per bound and one for what is beyond the last; not cumulative. */
-  readonly counts: Float64Array;
-  sum = 0;
-  count = 0;
-
-  constructor(bounds: readonly number[]) {
-    this.bounds = Float64Array.from(bounds);
-    this.counts = new Float64Array(bounds.length + 1);
-  }
-
-  observe(value: number): void {
-    const { bounds } = this;
-    let index = 0;
-    while (index < bounds.length && value > bounds[index]!) index++;
-    this.counts[index]!++;
-    this.sum += value;
-    this.count++;
-  }
-}
 
 /** Routes that workers answer. */
 export const ENDPOINTS = Object.freeze(["chat_completions", "completions"] as const);

@@ -1,7 +1,16 @@
 /** The handlers of one node, found by the bytes of their name. */
 import { TokenplaneError } from "../errors.ts";
+import { OperationStats } from "../observe/histogram.ts";
 import { decodeName } from "./envelope.ts";
 import type { BytesHandler, JsonHandler, OneWayHandler } from "./types.ts";
+
+/** Requests of one response type. */
+export class HandlerTypeStats extends OperationStats {
+  requestBytes = 0;
+  /** Of answers, and of the texts of errors. */
+  responseBytes = 0;
+  errorBytes = 0;
+}
 
 /** Plain numbers per handler, read at scrape. */
 export interface HandlerStats {
@@ -9,11 +18,10 @@ export interface HandlerStats {
   requests: number[];
   failures: number;
   requestBytes: number;
-  responseBytes: number;
   /** Requests whose answer is not out yet. */
   inFlight: number;
-  /** Time until the answer was ready, summed over requests that are answered, ms. */
-  durationMs: number;
+  /** Of requests that are answered, by response type. */
+  readonly answered: readonly HandlerTypeStats[];
 }
 
 /** One registered handler; exactly one of the three functions is set. */
@@ -49,9 +57,8 @@ export class HandlerTable {
         requests: [0, 0, 0],
         failures: 0,
         requestBytes: 0,
-        responseBytes: 0,
         inFlight: 0,
-        durationMs: 0,
+        answered: [new HandlerTypeStats(), new HandlerTypeStats(), new HandlerTypeStats()],
       },
     };
     this.#byName.set(name, entry);

@@ -15,7 +15,7 @@ import { isExemptFromDrain } from "./drain_gate.ts";
 import { decodeAck, decodeResponseIsError, REQUEST_ID_AT, ResponseType } from "./envelope.ts";
 import { HandlerTable } from "./handlers.ts";
 import { parseJson, stringifyJson } from "./json.ts";
-import type { MessengerOptions, MessengerStats } from "./messenger_options.ts";
+import { type MessengerOptions, type MessengerStats, newMessengerStats } from "./messenger_options.ts";
 import { OrderedLanes } from "./ordered_lanes.ts";
 import { Outbox } from "./outbox.ts";
 import { encodeWorkerAddress, type PeerInfo } from "./peer_info.ts";
@@ -43,7 +43,7 @@ const HANDLERS_SHARE = 0.75;
 export class Messenger implements MessengerPort {
   readonly instanceId: InstanceId;
   readonly workerId: bigint;
-  readonly stats: MessengerStats = { dispatchFailures: {}, refusedByPeer: 0, lateAnswers: 0 };
+  readonly stats: MessengerStats = newMessengerStats();
   readonly handlers = new HandlerTable();
   readonly lanes: OrderedLanes;
   readonly requests: RequestRunner;
@@ -247,13 +247,15 @@ export class Messenger implements MessengerPort {
     if (record === undefined) throw unknownPeer(peer);
     const begun = this.#clock.now();
     // System handlers are there or not; for others a peer is asked once, and again only when the name is missing.
-    if (!handler.startsWith("_")) await this.#requireHandler(record, handler, begun + timeoutMs);
+    if (handler.startsWith("_")) this.stats.directCalls++;
+    else await this.#requireHandler(record, handler, begun + timeoutMs);
     const left = Math.max(0, timeoutMs - (this.#clock.now() - begun));
     return await this.outbox.call(record, { handler, payload, responseType, timeoutMs: left, decode });
   }
 
   async #requireHandler(record: PeerRecord, handler: string, end: number): Promise<void> {
     const asks = record.handlers === null ? 2 : 1;
+    if (record.handlers?.has(handler) === true) this.stats.directCalls++;
     for (let i = 0; i < asks && record.handlers?.has(handler) !== true; i++) {
       await this.#hello(record, Math.min(end - this.#clock.now(), this.#helloTimeoutMs));
     }
@@ -263,9 +265,14 @@ export class Messenger implements MessengerPort {
   }
 
   async #hello(record: PeerRecord, timeoutMs: number): Promise<void> {
-    record.hello ??= helloTo(this, record.instanceId, timeoutMs).finally(() => {
-      record.hello = null;
-    });
+    const { handshakes } = this.stats;
+    if (record.hello === null) {
+      handshakes.attempts++;
+      record.hello = helloTo(this, record.instanceId, timeoutMs).finally(() => {
+        record.hello = null;
+      });
+      record.hello.then(() => handshakes.successes++, () => handshakes.errors++);
+    }
     record.handlers = await record.hello;
   }
 
@@ -277,12 +284,20 @@ export class Messenger implements MessengerPort {
       );
     }
     const peer = record.instanceId;
-    return this.#puller.fetch(handle, origin.workerId, {
+    const { stats } = this.outbox.staging;
+    const begun = this.#clock.now();
+    const fetched = this.#puller.fetch(handle, origin.workerId, {
       acquire: (input) => this.requestJson(peer, "_rv_acquire", input, PULL_TIMEOUT_MS),
       pull: (input) => this.requestBytes(peer, "_rv_pull", stringifyJson(input), PULL_TIMEOUT_MS),
       release: (input) => this.sendJson(peer, "_rv_release", input),
       detach: (input) => this.sendJson(peer, "_rv_detach", input),
     });
+    const { get } = stats.operations;
+    fetched.then((payload) => {
+      stats.fetchedBytes += payload.length;
+      get.observe(true, this.#clock.now() - begun);
+    }, () => get.observe(false, this.#clock.now() - begun));
+    return fetched;
   }
 
   #newSink(): FrameSink {

@@ -33,4 +33,19 @@ export interface MessengerStats {
   refusedByPeer: number;
   /** Answers that nobody waited for. */
   lateAnswers: number;
+  /** Calls to a peer whose handlers were known, or need not be. */
+  directCalls: number;
+  /** Handshakes that calls had to wait for. */
+  handshakes: { attempts: number; successes: number; errors: number };
+}
+
+/** Fresh counts. */
+export function newMessengerStats(): MessengerStats {
+  return {
+    dispatchFailures: {},
+    refusedByPeer: 0,
+    lateAnswers: 0,
+    directCalls: 0,
+    handshakes: { attempts: 0, successes: 0, errors: 0 },
+  };
 }

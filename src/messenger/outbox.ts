@@ -36,6 +36,8 @@ export class Outbox {
   readonly calls: Calls;
   readonly staging: StagingStore;
   readonly stagingThreshold: number;
+  /** Calls that did not leave. */
+  sendErrors = 0;
   /** One-way header per handler, reused from message to message. */
   readonly #templates = new Map<string, Uint8Array<ArrayBuffer>>();
 
@@ -80,7 +82,9 @@ export class Outbox {
       const call = this.calls.begin(target, header, REQUEST_ID_AT);
       const parts = isStaged ? NO_PARTS : [payload];
       to.transport.send(to.instanceId, CONTROL_LANE, MessageType.message, header, parts, (error) => {
-        if (error !== null) call.fail(error);
+        if (error === null) return;
+        this.sendErrors++;
+        call.fail(error);
       });
       return await call.answer;
     } finally {

@@ -99,22 +99,28 @@ export class RequestRunner {
       this.#context.lanes().call(entry, payload, pending.origin);
       return this.#answer(pending, false, EMPTY);
     }
-    const begun = this.#context.clock.now();
-    entry.stats.requests[pending.responseType]!++;
-    entry.stats.requestBytes += payload.length;
-    entry.stats.inFlight++;
+    const { clock } = this.#context;
+    const begun = clock.now();
+    const { stats } = entry;
+    const answered = stats.answered[pending.responseType]!;
+    stats.requests[pending.responseType]!++;
+    stats.requestBytes += payload.length;
+    stats.inFlight++;
+    answered.requestBytes += payload.length;
     const onResult = (body: Uint8Array): void => {
-      entry.stats.inFlight--;
-      entry.stats.durationMs += this.#context.clock.now() - begun;
-      entry.stats.responseBytes += body.length;
+      stats.inFlight--;
+      answered.observe(true, clock.now() - begun);
+      answered.responseBytes += body.length;
       this.#answer(pending, false, body);
     };
     const onError = (caught: unknown): void => {
-      entry.stats.inFlight--;
-      entry.stats.failures++;
-      entry.stats.durationMs += this.#context.clock.now() - begun;
+      stats.inFlight--;
+      stats.failures++;
+      answered.observe(false, clock.now() - begun);
       this.#context.onHandlerFailed(entry, caught);
-      this.#answer(pending, true, encoder.encode(textOf(caught)));
+      const text = encoder.encode(textOf(caught));
+      answered.errorBytes += text.length;
+      this.#answer(pending, true, text);
     };
     try {
       const result = invoke(entry, payload, pending.origin);

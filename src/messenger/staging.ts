@@ -8,6 +8,7 @@
 import type { Admission } from "../../transports/contract.ts";
 import type { Clock, TimerHandle } from "../clock.ts";
 import { TokenplaneError } from "../errors.ts";
+import { doublingBounds, OperationStats } from "../observe/histogram.ts";
 
 /** Bounds of a {@linkcode StagingStore}. */
 export interface StagingLimits {
@@ -28,6 +29,21 @@ export const DEFAULT_STAGING_LIMITS: Readonly<StagingLimits> = Object.freeze({
 /** Bytes of one chunk. */
 export const STAGING_CHUNK_BYTES = 524_288;
 
+const OPERATION_BOUNDS = doublingBounds(0.0005, 20);
+
+/** What a node stages for others and fetches from them; plain numbers, read at scrape. */
+export class StagingStats {
+  /** A payload is staged, fetched from its owner, given up by whoever fetched it, or given back. */
+  readonly operations: Record<"register" | "get" | "detach" | "release", OperationStats> = {
+    register: new OperationStats(OPERATION_BOUNDS),
+    get: new OperationStats(OPERATION_BOUNDS),
+    detach: new OperationStats(OPERATION_BOUNDS),
+    release: new OperationStats(OPERATION_BOUNDS),
+  };
+  registeredBytes = 0;
+  fetchedBytes = 0;
+}
+
 interface Staged {
   readonly id: bigint;
   readonly bytes: Uint8Array;
@@ -37,6 +53,7 @@ interface Staged {
 
 /** See the head of this file. */
 export class StagingStore {
+  readonly stats: StagingStats = new StagingStats();
   readonly #workerId: bigint;
   readonly #clock: Clock;
   readonly #limits: StagingLimits;
@@ -70,7 +87,9 @@ export class StagingStore {
    */
   stage(parts: readonly Uint8Array[], totalBytes: number, onTaken: Admission | null = null): string {
     const { maxBytes, maxEntries } = this.#limits;
+    const { register } = this.stats.operations;
     if (this.#bytes + totalBytes > maxBytes || this.#entries.size >= maxEntries) {
+      register.observe(false);
       throw new TokenplaneError(
         "overloaded",
         `Cannot stage ${totalBytes} bytes: ${this.#bytes} of ${maxBytes} bytes are staged already`,
@@ -85,6 +104,8 @@ export class StagingStore {
     const staged: Staged = { id: this.#nextId++, bytes, onTaken, touched: this.#clock.now() };
     this.#entries.set(staged.id, staged);
     this.#bytes += totalBytes;
+    this.stats.registeredBytes += totalBytes;
+    register.observe(true);
     this.#arm();
     return ((this.#workerId << 64n) | staged.id).toString();
   }
@@ -129,13 +150,15 @@ export class StagingStore {
   /** Answers `_rv_release`: the peer has it all. What is not here is ignored. */
   release(input: unknown): void {
     const id = this.#localId(input);
-    if (id !== null) this.#drop(id)?.onTaken?.(null);
+    const dropped = id === null ? null : this.#drop(id);
+    this.stats.operations.release.observe(dropped !== null);
+    dropped?.onTaken?.(null);
   }
 
   /** Answers `_rv_detach`: the peer gave up this transfer and may try again. */
   detach(input: unknown): void {
     const lease = toBigint(asRecord(input)["lease_id"]);
-    if (lease !== null) this.#transfers.delete(lease);
+    this.stats.operations.detach.observe(lease !== null && this.#transfers.delete(lease));
   }
 
   /** Forgets everything and stops the timer. */

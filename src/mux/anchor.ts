@@ -10,8 +10,8 @@ import { decodeNote, WaitingItems } from "./waiting_items.ts";
 
 /** What an anchor needs of its registry. */
 export interface AnchorOwner {
-  /** The anchor is over: no sender may claim it any more. `stop`: the producer has to be told. */
-  retire(anchor: MuxAnchor, stop: boolean): void;
+  /** The anchor is over: no sender may claim it any more. Null: its consumer cancelled, and the producer has to be told. */
+  retire(anchor: MuxAnchor, end: StreamEnd | null): void;
   /** Items were delivered outside a read. */
   delivered(): void;
   /** A consumer threw; its stream has been cancelled. */
@@ -133,7 +133,7 @@ export class MuxAnchor implements Anchor {
     if (this.#over) return;
     this.#over = true;
     this.#discard();
-    this.#owner.retire(this, true);
+    this.#owner.retire(this, null);
   }
 
   #mustWait(): boolean {
@@ -175,7 +175,7 @@ export class MuxAnchor implements Anchor {
   #finish(end: StreamEnd): void {
     this.#over = true;
     this.#discard();
-    this.#owner.retire(this, false);
+    this.#owner.retire(this, end);
     try {
       this.consumer.onEnd(end);
     } catch (error) {

@@ -1,6 +1,6 @@
 /** The anchors of one mux: who may be claimed, by whom, and until when. */
 import type { InstanceId } from "../../transports/contract.ts";
-import type { Handle, StreamConsumer, Ticket } from "../stream.ts";
+import type { Handle, StreamConsumer, StreamEnd, Ticket } from "../stream.ts";
 import { type AnchorOwner, MuxAnchor } from "./anchor.ts";
 import type { DeadlineLane, Deadlines } from "./deadlines.ts";
 import type { MuxLink } from "./link.ts";
@@ -80,9 +80,16 @@ export class AnchorRegistry implements AnchorOwner {
   /** The anchor that an OpenSlot of `peer` names, if it may have it; it is taken then. */
   claim(anchorId: bigint, sessionId: bigint, peer: InstanceId): MuxAnchor | null {
     const anchor = this.#anchors.get(Number(anchorId));
-    if (anchor === undefined || anchor.slot !== null || anchor.sessionId !== sessionId) return null;
-    if (anchor.ending) return null;
-    if (anchor.producer !== null && anchor.producer !== peer) return null;
+    const { attach } = this.#stats.anchors;
+    if (
+      anchor === undefined || anchor.slot !== null || anchor.sessionId !== sessionId || anchor.ending ||
+      (anchor.producer !== null && anchor.producer !== peer)
+    ) {
+      attach.observe(false);
+      return null;
+    }
+    // Who attached first has been counted.
+    if (!anchor.attached) attach.observe(true);
     this.#stopAccept(anchor);
     return anchor;
   }
@@ -94,10 +101,16 @@ export class AnchorRegistry implements AnchorOwner {
     senderStreamId: bigint,
   ): MuxAnchor | AttachRefusal {
     const anchor = this.#anchors.get(Number(localId));
+    const { attach } = this.#stats.anchors;
     if (anchor === undefined || (anchor.producer !== null && anchor.producer !== peer)) {
+      attach.observe(false);
       return { refused: `anchor ${localId} not found` };
     }
-    if (anchor.attached || anchor.slot !== null) return { refused: `anchor ${localId} already attached` };
+    if (anchor.attached || anchor.slot !== null) {
+      attach.observe(false);
+      return { refused: `anchor ${localId} already attached` };
+    }
+    attach.observe(true);
     anchor.attached = true;
     anchor.cancelTo = peer === null ? null : { peer, senderStreamId };
     return anchor;
@@ -105,6 +118,7 @@ export class AnchorRegistry implements AnchorOwner {
 
   /** The anchor's sender has left in peace; the accept window runs again. */
   detached(anchor: MuxAnchor): void {
+    this.#stats.anchors.detach.observe(true);
     anchor.leaveSlot();
     anchor.attached = false;
     anchor.cancelTo = null;
@@ -116,7 +130,11 @@ export class AnchorRegistry implements AnchorOwner {
     return this.#anchors.get(Number(localId));
   }
 
-  retire(anchor: MuxAnchor, stop: boolean): void {
+  retire(anchor: MuxAnchor, end: StreamEnd | null): void {
+    let stop = end === null;
+    const { cancel, finalize } = this.#stats.anchors;
+    if (end === null) cancel.observe(true);
+    else if (end.kind === "finalized") finalize.observe(true);
     this.#anchors.delete(anchor.localId);
     this.#stats.liveAnchors = this.#anchors.size;
     this.#stopAccept(anchor);

@@ -16,7 +16,7 @@ import type { EgressStream } from "./egress_stream.ts";
 import { FlushGate } from "./flush_gate.ts";
 import { OpenBatch } from "./open_batch.ts";
 import { recordsBucket } from "./stats.ts";
-import { BATCH_HEADER_BYTES, CloseReason, writeBatchHeader } from "./wire/batch.ts";
+import { BATCH_HEADER_BYTES, CloseReason, RecordType, writeBatchHeader } from "./wire/batch.ts";
 import {
   CLOSE_SLOT_BYTES,
   encodedDataBytes,
@@ -215,6 +215,7 @@ export class Batcher implements Flushable {
   /** Covers everything staged so far, whatever the policy. */
   kick(): void {
     if (this.#open.count === 0) return;
+    this.#context.stats.wakes.kick++;
     this.#gate.kick();
     this.flush();
   }
@@ -281,6 +282,7 @@ export class Batcher implements Flushable {
     const count = batch.count;
     const { stats, link } = this.#context;
     const parts = batch.seal(this.lane, this.#epoch, this.#seq++);
+    batch.countTypes(stats.recordsSentByType);
     stats.batchesSent++;
     stats.recordsSent += count;
     stats.recordsPerBatchSent[recordsBucket(count)]!++;
@@ -307,6 +309,7 @@ export class Batcher implements Flushable {
       return;
     }
     this.#parked = false;
+    this.#context.stats.wakes.admitted++;
     this.#unfenceOpens(batch);
     batch.reset();
     this.#releaseLifted();
@@ -347,6 +350,7 @@ export class Batcher implements Flushable {
     stats.singletons++;
     stats.batchesSent++;
     stats.recordsSent++;
+    stats.recordsSentByType[RecordType.data]!++;
     stats.recordsPerBatchSent[0]!++;
     const parts = [header, record.bytes.subarray(0, record.length)];
     const settle = (error: TokenplaneError | null): void => {

@@ -229,6 +229,7 @@ export class EgressStream implements Sender {
         this.#context.stats.creditExhausted++;
       }
     }
+    this.#context.stats.producerWaits++;
     this.#withhold(kind, bytes);
     this.#wantsWritable = true;
     return false;

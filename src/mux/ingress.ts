@@ -88,6 +88,7 @@ export class Ingress implements RecordVisitor {
       return;
     }
     stats.batchesReceived++;
+    stats.recordsDeclared += header.recordCount;
     stats.recordsPerBatchReceived[recordsBucket(header.recordCount)]!++;
     if (!this.#adoptEpoch(header.epoch)) {
       stats.dropped.stale_epoch += header.recordCount;

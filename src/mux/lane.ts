@@ -16,6 +16,7 @@ export class MuxLane implements IngressHost {
   readonly ingress: Ingress;
   /** When replies last went out, by the clock; written by the reply scheduler. */
   lastReplyAt = -Infinity;
+  readonly #context: MuxContext;
   readonly #anchors: AnchorRegistry;
   readonly #replies: ReplyScheduler;
 
@@ -27,6 +28,7 @@ export class MuxLane implements IngressHost {
     lane: number,
     peerBytes: ByteBudget,
   ) {
+    this.#context = context;
     this.peer = peer;
     this.#anchors = anchors;
     this.#replies = replies;
@@ -53,6 +55,12 @@ export class MuxLane implements IngressHost {
 
   replySoon(): void {
     this.#replies.add(this);
+  }
+
+  /** The reply linger is over: writes what is owed. */
+  writeReplies(): void {
+    this.#context.stats.wakes.reply++;
+    this.batcher.write();
   }
 
   replyNow(): void {

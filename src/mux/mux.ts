@@ -81,7 +81,10 @@ export class Mux implements MuxContext {
     const deadlines = this.#deadlines = new Deadlines(clock);
     this.#replies = new ReplyScheduler(clock, replyLingerMs, visitFloorMs);
     this.lingers = flush.kind === "auto" && flush.maxLingerMs !== null && flush.maxLingerMs > 0
-      ? deadlines.lane(flush.maxLingerMs, (target) => target.flush())
+      ? deadlines.lane(flush.maxLingerMs, (target) => {
+        this.stats.wakes.linger++;
+        target.flush();
+      })
       : null;
     this.watchdogs = deadlines.lane(heartbeatIntervalMs, (slot) => {
       if (slot.ingress.look(slot)) this.watchdogs.rearm(slot.watchdog!);
@@ -249,6 +252,7 @@ export class Mux implements MuxContext {
     this.#flushScheduled = false;
     const targets = this.#flushList;
     this.#flushList = [];
+    this.stats.wakes.staged += targets.length;
     for (const target of targets) {
       target.flushQueued = false;
       target.flush();
@@ -256,12 +260,18 @@ export class Mux implements MuxContext {
   };
 
   #attachThenBind(stream: EgressStream, ticket: Ticket): void {
+    const begun = this.clock.now();
+    const { attach } = this.stats.anchors;
     this.link.attach(stream.peer, ticket.handle, stream.streamId).then(
       (grant) => {
+        attach.observe(true, this.clock.now() - begun);
         stream.sessionId = grant.routingSessionId === 0n ? stream.streamId : grant.routingSessionId;
         this.#bind(stream, ticket, grant.initialCredit);
       },
-      () => stream.end("rejected"),
+      () => {
+        attach.observe(false, this.clock.now() - begun);
+        stream.end("rejected");
+      },
     );
   }
 

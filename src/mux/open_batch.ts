@@ -43,6 +43,13 @@ export class OpenBatch {
     return this.#parts;
   }
 
+  /** Adds the batch's records, by type, to `into`. */
+  countTypes(into: Float64Array): void {
+    for (let type = 0; type < into.length; type++) {
+      into[type]! += this.urgent.byType[type]! + this.data.byType[type]!;
+    }
+  }
+
   reset(): void {
     this.urgent.reset();
     this.data.reset();

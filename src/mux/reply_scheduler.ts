@@ -53,7 +53,7 @@ export class ReplyScheduler {
       // Data that went out in the meantime may have carried everything.
       if (!lane.ingress.replies.owed) continue;
       lane.lastReplyAt = now;
-      lane.batcher.write();
+      lane.writeReplies();
     }
     if (this.#due.size > 0) this.#timer = this.#clock.setTimer(this.#visit, Math.max(wait, this.#lingerMs));
   };

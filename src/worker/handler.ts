@@ -16,7 +16,7 @@ import {
 import type { ResponsePlane } from "../plane/types.ts";
 import type { Engine, Outcome } from "./engines/engine.ts";
 import type { PeerPreparation } from "./peer_preparation.ts";
-import { type StreamResult, WorkerStream } from "./worker_stream.ts";
+import { type SentCounts, type StreamResult, WorkerStream } from "./worker_stream.ts";
 
 /** What {@linkcode RequestHandler} is made with. */
 export interface RequestHandlerOptions {
@@ -38,6 +38,7 @@ export interface RequestStats {
   readonly outcomes: Record<Outcome, number>;
   promptTokens: number;
   completionTokens: number;
+  readonly sent: SentCounts;
 }
 
 /** Under this many streams whose last records wait, nobody looks which of them have gone. */
@@ -59,6 +60,7 @@ export class RequestHandler {
     },
     promptTokens: 0,
     completionTokens: 0,
+    sent: { records: 0, bytes: 0 },
   };
   readonly #options: RequestHandlerOptions;
   readonly #limits: RequestLimits;
@@ -125,7 +127,7 @@ export class RequestHandler {
     if (sender.ended !== null) {
       throw new TokenplaneError("internal", `Cannot open a stream: it is ${sender.ended}`);
     }
-    const stream = new WorkerStream(sender, this.#onResult);
+    const stream = new WorkerStream(sender, this.stats.sent, this.#onResult);
     this.#running.add(stream);
     this.stats.accepted++;
     try {

@@ -10,6 +10,12 @@ export interface StreamResult {
   readonly detail: string;
 }
 
+/** What engines have given to be sent; shared by all streams of a worker. */
+export interface SentCounts {
+  records: number;
+  bytes: number;
+}
+
 /** What an ended sender says of the response that it cut off. */
 const CUT_OFF: Readonly<Record<SenderEnd, Outcome>> = Object.freeze({
   finished: "internal_error", // only our own terminal says so
@@ -23,13 +29,19 @@ const CUT_OFF: Readonly<Record<SenderEnd, Outcome>> = Object.freeze({
 /** Backs an engine's output by a sender. */
 export class WorkerStream implements EngineOutput {
   readonly #sender: Sender;
+  readonly #counts: SentCounts;
   readonly #abort = new AbortController();
   readonly #onResult: (stream: WorkerStream, result: StreamResult) => void;
   #isOver = false;
 
   /** @param onResult called exactly once */
-  constructor(sender: Sender, onResult: (stream: WorkerStream, result: StreamResult) => void) {
+  constructor(
+    sender: Sender,
+    counts: SentCounts,
+    onResult: (stream: WorkerStream, result: StreamResult) => void,
+  ) {
     this.#sender = sender;
+    this.#counts = counts;
     this.#onResult = onResult;
     // Comes from the plane whether or not data waits, so a full window never delays a stop.
     sender.onEnded = (why) => this.#cutOff(CUT_OFF[why], `The stream ended: ${why}`);
@@ -57,6 +69,8 @@ export class WorkerStream implements EngineOutput {
   }
 
   data(bytes: Uint8Array): boolean {
+    this.#counts.records++;
+    this.#counts.bytes += bytes.length;
     return this.#sender.sendData(bytes);
   }
 

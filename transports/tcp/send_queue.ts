@@ -25,6 +25,8 @@ export interface Chunk {
   readonly bytes: Uint8Array<ArrayBuffer>;
   length: number;
   frames: number;
+  /** The same, by MessageType. */
+  readonly framesByType: number[];
   /** When the first frame was put in, ms of the queue's clock. */
   readonly since: number;
 }
@@ -67,6 +69,7 @@ export class SendQueue {
     const chunk = this.#chunkFor(frameBytes);
     chunk.length = writeFrame(chunk.bytes, chunk.length, type, header, parts, payloadBytes);
     chunk.frames++;
+    chunk.framesByType[type]!++;
     this.#frames++;
     this.#bytes += frameBytes;
     return true;
@@ -95,7 +98,7 @@ export class SendQueue {
       if (last.frames < MAX_CHUNK_FRAMES && last.length + frameBytes <= COALESCE_THRESHOLD) return last;
     }
     const bytes = isLarge ? new Uint8Array(frameBytes) : this.#spare.pop() ?? new Uint8Array(CHUNK_CAPACITY);
-    const chunk: Chunk = { bytes, length: 0, frames: 0, since: this.#now() };
+    const chunk: Chunk = { bytes, length: 0, frames: 0, framesByType: [0, 0, 0, 0, 0], since: this.#now() };
     this.#chunks.push(chunk);
     return chunk;
   }

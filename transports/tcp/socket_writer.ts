@@ -1,5 +1,5 @@
 /** The one writer of a socket: takes chunks from the queue and writes each in full, in order. */
-import type { SendQueue } from "./send_queue.ts";
+import type { Chunk, SendQueue } from "./send_queue.ts";
 import type { Socket } from "./socket.ts";
 import type { TcpStats } from "./tcp_stats.ts";
 
@@ -65,12 +65,7 @@ export class SocketWriter {
         this.#events.onRoom();
         const begin = this.#now();
         await this.#writeAll(chunk.bytes, chunk.length);
-        this.#stats.queueWaitMs += begin - chunk.since;
-        this.#stats.writeMs += this.#now() - begin;
-        this.#stats.writes++;
-        this.#stats.framesWritten += chunk.frames;
-        this.#stats.bytesWritten += chunk.length;
-        this.#stats.onWrite?.(begin - chunk.since, this.#now() - begin);
+        this.#count(chunk, begin - chunk.since, this.#now() - begin);
         this.#queue.recycle(chunk);
       }
     } catch (caught) {
@@ -82,6 +77,19 @@ export class SocketWriter {
       this.#running = false;
       this.#reportIdle();
     }
+  }
+
+  #count(chunk: Chunk, queueWaitMs: number, writeMs: number): void {
+    const stats = this.#stats;
+    stats.queueWaitMs += queueWaitMs;
+    stats.writeMs += writeMs;
+    stats.writes++;
+    stats.framesWritten += chunk.frames;
+    for (let type = 0; type < chunk.framesByType.length; type++) {
+      stats.framesWrittenByType[type]! += chunk.framesByType[type]!;
+    }
+    stats.bytesWritten += chunk.length;
+    stats.onWrite?.(queueWaitMs, writeMs);
   }
 
   /** `write` may take a part only: go on until the last byte is gone. */

@@ -6,6 +6,8 @@ import { newTransportStats } from "../stats.ts";
 export interface TcpStats extends TransportStats {
   writes: number;
   framesWritten: number;
+  /** The same, by MessageType. */
+  framesWrittenByType: number[];
   bytesWritten: number;
   /** Time that chunks spent in the queue before their write began, summed, ms. */
   queueWaitMs: number;
@@ -26,6 +28,7 @@ export function newTcpStats(): TcpStats {
     ...newTransportStats(),
     writes: 0,
     framesWritten: 0,
+    framesWrittenByType: [0, 0, 0, 0, 0],
     bytesWritten: 0,
     queueWaitMs: 0,
     writeMs: 0,

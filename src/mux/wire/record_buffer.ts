@@ -35,11 +35,15 @@ export function encodedItemBytes(kind: ItemKind, n: number): number {
   return RECORD_HEADER_BYTES + itemHeaderBytes(kind, n) + n;
 }
 
+const RECORD_TYPES = Object.keys(RecordType).length;
+
 // Up to this many bytes a loop beats `set(subarray())`, which has to allocate a view (bench/record_codec_bench.ts).
 const LOOP_COPY_BYTES = 48;
 
 /** A growable buffer of encoded records. */
 export class RecordBuffer {
+  /** Records encoded, by {@linkcode RecordType}. */
+  readonly byType: Uint32Array = new Uint32Array(RECORD_TYPES);
   #bytes: Uint8Array<ArrayBuffer>;
   #length = 0;
   #count = 0;
@@ -68,6 +72,7 @@ export class RecordBuffer {
   reset(): void {
     this.#length = 0;
     this.#count = 0;
+    this.byType.fill(0);
   }
 
   /** Grows the storage, if need be, so that `more` further bytes fit. */
@@ -135,6 +140,7 @@ export class RecordBuffer {
     writeU32(bytes, at + 9, bodyBytes);
     this.#length = end;
     this.#count++;
+    this.byType[type]!++;
     return at + RECORD_HEADER_BYTES;
   }
 

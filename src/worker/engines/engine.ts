@@ -52,6 +52,14 @@ export interface EngineOutput {
   readonly signal: AbortSignal;
 }
 
+/** Connections of an engine to a server behind it. */
+export interface EngineConnections {
+  readonly busy: number;
+  readonly idle: number;
+  /** Requests that wait for one. */
+  readonly waiting: number;
+}
+
 /** A source of tokens. */
 export interface Engine {
   readonly name: string;
@@ -59,6 +67,8 @@ export interface Engine {
   run(request: EngineRequest, output: EngineOutput): void;
   /** Requests running now. */
   readonly running: number;
+  /** Absent when there is no server behind it. */
+  readonly connections?: EngineConnections;
   /** Stops everything and releases connections. */
   close(): Promise<void>;
 }

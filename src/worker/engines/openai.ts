@@ -7,7 +7,7 @@
 import * as http from "node:http";
 import * as https from "node:https";
 import { TokenplaneError } from "../../errors.ts";
-import type { Engine, EngineOutput, EngineRequest } from "./engine.ts";
+import type { Engine, EngineConnections, EngineOutput, EngineRequest } from "./engine.ts";
 import { sendApiError } from "./error_response.ts";
 import { OpenAiCall } from "./openai_call.ts";
 import { type OpenAiOptions, type OpenAiSettings, withDefaults } from "./openai_options.ts";
@@ -58,6 +58,11 @@ export class OpenAiEngine implements Engine {
     return this.#calls.size;
   }
 
+  get connections(): EngineConnections {
+    const { freeSockets, requests, sockets } = this.#agent;
+    return { busy: total(sockets), idle: total(freeSockets), waiting: total(requests) };
+  }
+
   run(request: EngineRequest, output: EngineOutput): void {
     if (this.#closed) {
       const error = { message: "The engine is shutting down", type: "server_error", code: "unavailable" };
@@ -97,6 +102,10 @@ export class OpenAiEngine implements Engine {
     headers["content-length"] = request.body.length;
     return { method: "POST", agent: this.#agent, headers };
   }
+}
+
+function total(lists: NodeJS.ReadOnlyDict<readonly unknown[]>): number {
+  return Object.values(lists).reduce((sum, list) => sum + (list?.length ?? 0), 0);
 }
 
 function parseBase(url: string): URL {
