@@ -1,5 +1,5 @@
 /** A batch that is being filled. A batcher has two: one to fill while the other waits to be admitted. */
-import { BATCH_HEADER_BYTES, MAX_RECORDS, writeBatchHeader } from "./wire/batch.ts";
+import { BATCH_HEADER_BYTES, MAX_RECORDS, patchBatchHeader, writeBatchHeader } from "./wire/batch.ts";
 import { RecordBuffer } from "./wire/record_buffer.ts";
 import type { EgressStream } from "./egress_stream.ts";
 import type { Admission } from "../../transports/contract.ts";
@@ -13,7 +13,10 @@ export class OpenBatch {
   /** What its admission calls: one function for the life of the object. */
   readonly admission: Admission;
   readonly #header = new Uint8Array(BATCH_HEADER_BYTES);
-  readonly #parts: Uint8Array[] = [];
+  // Filled in place: an array that is emptied loses its storage.
+  readonly #two: [Uint8Array, Uint8Array] = [this.#header, this.#header];
+  readonly #three: [Uint8Array, Uint8Array, Uint8Array] = [this.#header, this.#header, this.#header];
+  #headerEpoch = 0n;
 
   constructor(admission: Admission) {
     this.admission = admission;
@@ -33,14 +36,27 @@ export class OpenBatch {
     return this.bytes + size <= cap && this.count + records <= MAX_RECORDS;
   }
 
-  /** The batch as payload parts; valid until the next change to this object. */
+  /**
+   * The batch, which holds something, as payload parts, valid until the next change to this object. `flags` must be
+   * the same for all batches of an epoch.
+   */
   seal(flags: number, epoch: bigint, seq: number): readonly Uint8Array[] {
-    writeBatchHeader(this.#header, 0, flags, this.count, epoch, seq);
-    this.#parts.length = 0;
-    this.#parts.push(this.#header);
-    if (this.urgent.count > 0) this.#parts.push(this.urgent.bytes.subarray(0, this.urgent.length));
-    if (this.data.count > 0) this.#parts.push(this.data.bytes.subarray(0, this.data.length));
-    return this.#parts;
+    const { urgent, data } = this;
+    if (epoch === this.#headerEpoch) {
+      // All but the count and the sequence is as it was; big integers cost more than all the rest.
+      patchBatchHeader(this.#header, this.count, seq);
+    } else {
+      writeBatchHeader(this.#header, 0, flags, this.count, epoch, seq);
+      this.#headerEpoch = epoch;
+    }
+    if (urgent.count > 0 && data.count > 0) {
+      this.#three[1] = urgent.bytes.subarray(0, urgent.length);
+      this.#three[2] = data.bytes.subarray(0, data.length);
+      return this.#three;
+    }
+    const { bytes, length } = urgent.count > 0 ? urgent : data;
+    this.#two[1] = bytes.subarray(0, length);
+    return this.#two;
   }
 
   /** Adds the batch's records, by type, to `into`. */
@@ -53,6 +69,6 @@ export class OpenBatch {
   reset(): void {
     this.urgent.reset();
     this.data.reset();
-    this.fencedOpens.length = 0;
+    if (this.fencedOpens.length > 0) this.fencedOpens.length = 0;
   }
 }

@@ -77,6 +77,13 @@ export function writeBatchHeader(
   writeU32(buf, offset + 12, seq);
 }
 
+/** Changes what differs from one batch of an epoch to the next, in a header that starts `buf`. */
+export function patchBatchHeader(buf: Uint8Array, recordCount: number, seq: number): void {
+  buf[2] = recordCount >>> 8;
+  buf[3] = recordCount;
+  writeU32(buf, 12, seq);
+}
+
 /**
  * Reads a header into `into`. False, and nothing written, when `bytes` is too short for one. The version is not
  * checked here: what a batch of another version carried is still metered by its count.
