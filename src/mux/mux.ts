@@ -219,9 +219,9 @@ export class Mux implements MuxContext {
   /** Ends every stream, both ways, and every timer. */
   close(): void {
     this.#closed = true;
+    for (const stream of [...this.#senders.values()]) stream.end("closed");
     for (const peer of [...this.#peers.keys()]) this.forgetPeer(peer, "the node is closing");
     this.anchors.endAll(() => true, "the node is closing");
-    for (const stream of [...this.#senders.values()]) stream.end("closed");
     this.#deadlines.close();
   }
 

@@ -1,6 +1,7 @@
 /** Items that a paused consumer has not taken: copies, so that no slow stream keeps a read buffer alive. */
 
 const decoder = new TextDecoder();
+const COMPACT_AT = 32;
 
 /** A note that waits, and the bytes it was sent in. */
 export interface WaitingNote {
@@ -14,6 +15,11 @@ export class WaitingItems {
   #head = 0;
   /** Payload bytes that wait. */
   bytes = 0;
+
+  /** Entries kept, those of taken items included. */
+  get stored(): number {
+    return this.#items.length;
+  }
 
   get length(): number {
     return this.#items.length - this.#head;
@@ -35,8 +41,12 @@ export class WaitingItems {
     const item = this.#items[this.#head];
     if (item === undefined) return undefined;
     this.bytes -= item instanceof Uint8Array ? item.length : item.bytes;
+    // What is taken must not stay: a stream that is always one item behind would keep every item it ever had.
     if (++this.#head === this.#items.length) {
       this.#items.length = 0;
+      this.#head = 0;
+    } else if (this.#head >= COMPACT_AT && this.#head * 2 >= this.#items.length) {
+      this.#items.splice(0, this.#head);
       this.#head = 0;
     }
     return item;

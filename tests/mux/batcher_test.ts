@@ -305,7 +305,7 @@ Deno.test("Batcher closes every producer when the mux closes", () => {
   const solo = new SoloMux();
   const streams = [solo.open(), solo.open({}, "other")];
   solo.mux.close();
-  assertEquals(streams.map((stream) => stream.ended), ["peer_lost", "peer_lost"]);
+  assertEquals(streams.map((stream) => stream.ended), ["closed", "closed"]);
   assertEquals([solo.mux.timers, solo.clock.pendingTimers], [{ entries: 0, timers: 0 }, 0]);
   assertEquals(solo.open().ended, "closed");
 });
