@@ -17,6 +17,8 @@ import type { Running } from "./running.ts";
 export interface RunningFrontend extends Running {
   readonly http: HostPort;
   readonly node: HostPort;
+  /** How many there are; a worker joins each. */
+  readonly shards: number;
   /** Workers that have joined. */
   readonly workers: () => number;
 }
@@ -82,6 +84,7 @@ export async function startFrontend(
   });
   const loopDelay = new LoopDelay();
   addFrontendMetrics(collectors, stats, frontend.table);
+  node.addMetrics(collectors);
   addLoopDelayMetrics(collectors, loopDelay, { shard: String(shard?.index ?? 0) });
   const close = async () => {
     loopDelay.stop();
@@ -97,6 +100,7 @@ export async function startFrontend(
     return {
       http: { host, port: httpPort },
       node: node.address,
+      shards: 1,
       workers: () => frontend.table.size,
       series: () => collectors.series(),
       drain: (timeoutMs) => frontend.drain(timeoutMs),

@@ -1,12 +1,15 @@
 /** One node of the message network: transport, messenger and plane, started. */
-import type { Transport } from "../../transports/contract.ts";
+import { addTransportMetrics } from "../../transports/metrics.ts";
 import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
 import { UcxTransport } from "../../transports/ucx/transport.ts";
 import type { HostPort } from "../config/host_port.ts";
 import { systemClock } from "../clock.ts";
 import { Messenger } from "../messenger/messenger.ts";
+import { addMessengerMetrics } from "../messenger/metrics.ts";
 import type { MuxOptions } from "../mux/options.ts";
 import type { Logger } from "../observe/log.ts";
+import type { Collectors } from "../observe/metrics.ts";
+import { addMuxMetrics } from "../plane/mux_metrics.ts";
 import { MuxPlane } from "../plane/mux_plane.ts";
 
 /** How long what is written may take to leave at the end, ms. */
@@ -27,6 +30,7 @@ export class MessageNode {
   readonly messenger: Messenger;
   readonly plane: MuxPlane;
   readonly #tcp: TcpTransport;
+  readonly #transports: readonly (TcpTransport | UcxTransport)[];
 
   /** Throws `invalid_config` for an option out of range. */
   constructor(options: MessageNodeOptions) {
@@ -37,10 +41,10 @@ export class MessageNode {
       lanes: mux.lanes,
       ...(advertiseHost === null ? {} : { advertiseHost }),
     });
-    const transports: readonly Transport[] = options.transport === "ucx"
+    this.#transports = options.transport === "ucx"
       ? [new UcxTransport({ clock: systemClock }), this.#tcp]
       : [this.#tcp];
-    this.messenger = new Messenger({ transports, clock: systemClock, log });
+    this.messenger = new Messenger({ transports: this.#transports, clock: systemClock, log });
     this.plane = new MuxPlane(this.messenger, mux);
   }
 
@@ -48,6 +52,13 @@ export class MessageNode {
   get address(): HostPort {
     const { hostname, port } = this.#tcp.address;
     return { host: hostname, port };
+  }
+
+  /** Adds the series of transports, messenger and mux; once per isolate. */
+  addMetrics(collectors: Collectors): void {
+    addTransportMetrics(collectors, this.#transports);
+    addMessengerMetrics(collectors, this.messenger);
+    addMuxMetrics(collectors, this.plane.mux);
   }
 
   /** Throws `invalid_config` when the address cannot be had. */

@@ -59,7 +59,9 @@ async function start(
         running,
         ready: `tokenplane worker listens on ${formatHostPort(running.node)}, serves ${
           settings.models.join(", ")
-        } to ${settings.frontends.map(formatHostPort).join(", ")}`,
+        } to ${settings.frontends.map(formatHostPort).join(", ")}${
+          running.status === null ? "" : `, shows metrics at http://${formatHostPort(running.status)}`
+        }`,
       };
     }
   }

@@ -1,5 +1,6 @@
 /** A frontend with as many shards as it was told to have. */
 import type { FrontendSettings, StartSettings } from "../config/schema/mod.ts";
+import { canSharePort } from "../frontend/share_port.ts";
 import type { Logger } from "../observe/log.ts";
 import { type NodeAddress, type RunningFrontend, startFrontend } from "./frontend.ts";
 import { Supervisor } from "./shards/supervisor.ts";
@@ -8,12 +9,18 @@ import { Supervisor } from "./shards/supervisor.ts";
  * One shard serves right here; several have an isolate each, and this one only supervises. Throws `invalid_config` when
  * an address cannot be had.
  */
-export function serveFrontend(
+export async function serveFrontend(
   settings: FrontendSettings | StartSettings,
   address: NodeAddress,
   log: Logger,
 ): Promise<RunningFrontend> {
-  return settings.shards === 1
-    ? startFrontend(settings, address, log)
-    : Supervisor.start(settings, address, log);
+  if (settings.shards === 1) return await startFrontend(settings, address, log);
+  if (await canSharePort()) return await Supervisor.start(settings, address, log);
+  // The default asks for several, so that it must not keep an older runtime from serving.
+  log.warn("shards_unavailable", {
+    asked: settings.shards,
+    served: 1,
+    reason: "node:http cannot share a port here",
+  });
+  return await startFrontend(settings, address, log);
 }

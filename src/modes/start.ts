@@ -35,6 +35,7 @@ export async function startAllInOne(settings: StartSettings, log: Logger): Promi
   return {
     http: frontend.http,
     node: frontend.node,
+    shards: frontend.shards,
     workers: () => frontend.workers(),
     drain: (timeoutMs) => frontend.drain(timeoutMs),
     close,
@@ -66,8 +67,8 @@ class WorkerIsolate {
           this.#isLoaded = true;
           // The keys are for clients; the isolate has no use for them.
           const { apiKeys: _, ...withoutKeys } = settings;
-          const { shards } = settings;
-          return this.#post({ kind: "start", settings: withoutKeys, frontend: frontend.node, index, shards });
+          const { node, shards } = frontend;
+          return this.#post({ kind: "start", settings: withoutKeys, frontend: node, index, shards });
         }
         case "closed":
           return this.#closed.resolve();

@@ -3,9 +3,12 @@ import { systemClock } from "../clock.ts";
 import { formatHostPort, type HostPort } from "../config/host_port.ts";
 import type { WorkerSettings } from "../config/schema/mod.ts";
 import type { Logger } from "../observe/log.ts";
+import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
+import { Collectors } from "../observe/metrics.ts";
 import type { Engine } from "../worker/engines/engine.ts";
 import { MockEngine } from "../worker/engines/mock.ts";
 import { OpenAiEngine } from "../worker/engines/openai.ts";
+import { addWorkerMetrics } from "../worker/metrics.ts";
 import { WorkerNode } from "../worker/node.ts";
 import { MessageNode } from "./message_node.ts";
 import {
@@ -16,12 +19,15 @@ import {
   toOpenAiOptions,
 } from "./options.ts";
 import type { Running } from "./running.ts";
+import { startStatusServer, type StatusServer } from "./status_server.ts";
 
 /** A worker that serves. */
 export interface RunningWorker extends Running {
   readonly node: HostPort;
   /** Frontends that it is joined to now. */
   readonly joined: () => number;
+  /** Where it shows metrics and health; null when it does not. */
+  readonly status: HostPort | null;
 }
 
 /** What a worker needs whatever its engine is. */
@@ -30,6 +36,8 @@ export interface WorkerParts {
   readonly nodeListen: HostPort;
   readonly advertiseHost: string | null;
   readonly frontends: readonly HostPort[];
+  /** Null: no metrics, no health. */
+  readonly metricsListen: HostPort | null;
   /** @param onStep to be called behind each decode step */
   readonly engine: (onStep: () => void) => Engine;
   readonly log: Logger;
@@ -37,11 +45,11 @@ export interface WorkerParts {
 
 /** Starts the worker of `tokenplane worker`. Throws `invalid_config` when its address cannot be had. */
 export function startWorker(settings: WorkerSettings, log: Logger): Promise<RunningWorker> {
-  const { nodeListen, advertiseHost, frontends, engineUrl } = settings;
+  const { nodeListen, advertiseHost, frontends, metricsListen, engineUrl } = settings;
   const engine = settings.engine === "openai" && engineUrl !== null
     ? () => new OpenAiEngine({ clock: systemClock, url: engineUrl, ...toOpenAiOptions(settings) })
     : (onStep: () => void) => newMock(settings, onStep);
-  return runWorker({ settings, nodeListen, advertiseHost, frontends, engine, log });
+  return runWorker({ settings, nodeListen, advertiseHost, frontends, metricsListen, engine, log });
 }
 
 /** Starts a mock worker that joins one frontend over loopback. */
@@ -55,6 +63,7 @@ export function startMockWorker(
     nodeListen: { host: "127.0.0.1", port: 0 },
     advertiseHost: null,
     frontends: [frontend],
+    metricsListen: null,
     engine: (onStep) => newMock(settings, onStep),
     log,
   });
@@ -86,19 +95,59 @@ async function runWorker(parts: WorkerParts): Promise<RunningWorker> {
     maxRunning: settings.maxRunning,
     log,
   });
+  let status: StatusServer | null = null;
+  const close = async () => {
+    await worker.close();
+    await status?.close();
+  };
   try {
     await node.start();
+    if (parts.metricsListen !== null) {
+      status = await showStatus(parts.metricsListen, node, worker, engine, log);
+    }
     worker.start();
   } catch (caught) {
-    await worker.close();
+    await close();
     throw caught;
   }
   return {
+    status: status?.address ?? null,
     node: node.address,
     joined: () => worker.status.frontends.filter((one) => one.joined).length,
     async drain(timeoutMs) {
       await worker.drain(timeoutMs);
     },
-    close: () => worker.close(),
+    close,
+  };
+}
+
+async function showStatus(
+  where: HostPort,
+  node: MessageNode,
+  worker: WorkerNode,
+  engine: Engine,
+  log: Logger,
+): Promise<StatusServer> {
+  const collectors = new Collectors({ process: true });
+  const loopDelay = new LoopDelay();
+  addWorkerMetrics(collectors, worker, engine);
+  node.addMetrics(collectors);
+  addLoopDelayMetrics(collectors, loopDelay, {});
+  const server = await startStatusServer(where, {
+    health() {
+      const { state, frontends } = worker.status;
+      if (state === "draining" || state === "closed") return "shutting_down";
+      return frontends.some(({ joined }) => joined) ? "healthy" : "not_ready";
+    },
+    details: () => ({ models: worker.status.models, frontends: worker.status.frontends }),
+    metrics: () => collectors.page(),
+  }, log);
+  loopDelay.start();
+  return {
+    address: server.address,
+    close() {
+      loopDelay.stop();
+      return server.close();
+    },
   };
 }

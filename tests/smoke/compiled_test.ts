@@ -55,3 +55,20 @@ optionalTest(COMPONENT, isThere, "dist/tokenplane frontend and worker join as pr
     assertEquals((await deadline(one.finished(), LIMIT_MS)).code, 0);
   }
 });
+
+optionalTest(
+  COMPONENT,
+  isThere,
+  "dist/tokenplane frontend --shards 2 serves from its shard isolates",
+  async () => {
+    const listen = ["--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"];
+    await using frontend = new Program(["frontend", "--shards", "2", ...listen], {}, [binary]);
+    const [, url] = await deadline(frontend.ready(/serves on (http:\S+),/), LIMIT_MS);
+    const page = await (await fetch(`${url}/metrics`)).text();
+    const up = page.match(/^tokenplane_shard_up\{shard="\d"\} 1$/gm) ?? [];
+    // A base runtime of another version may not share ports between isolates; it must say so, and serve.
+    assertEquals(up.length, frontend.stderr.includes("shards_unavailable") ? 0 : 2);
+    frontend.kill("SIGTERM");
+    assertEquals((await deadline(frontend.finished(), LIMIT_MS)).code, 0);
+  },
+);

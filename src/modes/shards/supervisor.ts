@@ -100,6 +100,10 @@ export class Supervisor implements RunningFrontend, ShardHost {
     return this.#places[0]!.node ?? this.#address.nodeListen;
   }
 
+  get shards(): number {
+    return this.#places.length;
+  }
+
   workers(): number {
     return Math.max(0, ...this.#shards().map((shard) => shard.workers));
   }
