@@ -10,12 +10,12 @@ import type { InstanceId } from "../../transports/contract.ts";
 import type { TokenplaneError } from "../errors.ts";
 import { effectiveBatchCap } from "./clamps.ts";
 import type { Flushable, MuxContext } from "./context.ts";
-import type { DeadlineEntry } from "./deadlines.ts";
 import { EgressSlots } from "./egress_slots.ts";
 import type { EgressStream } from "./egress_stream.ts";
 import { FlushGate } from "./flush_gate.ts";
+import { Linger } from "./linger.ts";
 import { OpenBatch } from "./open_batch.ts";
-import { recordsBucket } from "./stats.ts";
+import { type ReplySource, Staged } from "./staging.ts";
 import { BATCH_HEADER_BYTES, CloseReason, RecordType, writeBatchHeader } from "./wire/batch.ts";
 import {
   CLOSE_SLOT_BYTES,
@@ -27,27 +27,8 @@ import {
 } from "./wire/record_buffer.ts";
 import type { ItemKind } from "./wire/stream_frame.ts";
 
-/** Where the batcher fetches what this side owes the peer about the peer's own slots. */
-export interface ReplySource {
-  /** Whether grants or rejections are due. */
-  readonly owed: boolean;
-  /** Appends them to the batch as far as they fit under `cap` bytes; the rest stays owed. */
-  appendReplies(batch: OpenBatch, cap: number): void;
-  /** The lane died, and with it perhaps grants that were on their way: what depended on them is over. */
-  lost(reason: string): void;
-}
-
-/** What staging a record came to. */
-export const Staged = Object.freeze({
-  /** In the batch. */
-  yes: 0,
-  /** The lane is parked and the open batch is full: the stream keeps the record. */
-  noRoom: 1,
-  /** Sent alone; the stream is fenced until that has been admitted. */
-  fenced: 2,
-});
-/** One of {@linkcode Staged}. */
-export type Staged = (typeof Staged)[keyof typeof Staged];
+/** With less than this there is no use in asking streams for records. */
+const MIN_ROOM_BYTES = CLOSE_SLOT_BYTES;
 
 /** One lane's egress. */
 export class Batcher implements Flushable {
@@ -68,9 +49,11 @@ export class Batcher implements Flushable {
   #fill = 0;
   /** Streams that could pay for a withheld record and found no room. */
   #congested: EgressStream[] = [];
+  /** Streams whose beat found no room. */
+  readonly #lateBeats = new Set<EgressStream>();
   /** Streams whose fence an admission has lifted, to be told at the end of this wake: not amid someone's send. */
   #lifted: EgressStream[] = [];
-  #linger: DeadlineEntry<Flushable> | null = null;
+  readonly #linger: Linger | null;
 
   constructor(context: MuxContext, peer: InstanceId, lane: number) {
     this.#context = context;
@@ -79,6 +62,7 @@ export class Batcher implements Flushable {
     this.#gate = new FlushGate(context.options.flush);
     this.#epoch = context.nextEpoch();
     this.#cap = this.#currentCap();
+    this.#linger = context.lingers === null ? null : new Linger(context.lingers, this);
   }
 
   /** Connects the receiving side of the lane, which owes grants. */
@@ -86,17 +70,8 @@ export class Batcher implements Flushable {
     this.#replies = source;
   }
 
-  get epoch(): bigint {
-    return this.#epoch;
-  }
-
   get parked(): boolean {
     return this.#parked;
-  }
-
-  /** Records in open batches. */
-  get staged(): number {
-    return this.#open.count;
   }
 
   /**
@@ -184,7 +159,10 @@ export class Batcher implements Flushable {
    */
   stageBeat(stream: EgressStream): void {
     if (stream.stagedIn !== this.#fill) {
-      if (!this.#makeRoom(HEARTBEAT_BYTES, 1)) return;
+      if (!this.#makeRoom(HEARTBEAT_BYTES, 1)) {
+        this.#lateBeats.add(stream);
+        return;
+      }
       this.#open.urgent.appendHeartbeat(stream.slot, stream.seq++);
       stream.stagedIn = this.#fill;
       this.#stagedRecord(true);
@@ -256,8 +234,9 @@ export class Batcher implements Flushable {
     const waiting = this.#congested;
     this.#congested = [];
     this.#lifted = [];
+    this.#lateBeats.clear();
     this.#gate.discarded();
-    this.#stopLinger();
+    this.#linger?.stop();
     this.#replies?.lost(reason);
     for (const stream of this.slots.streams()) stream.end("peer_lost");
     // Those that waited for a slot have none to be found by.
@@ -278,25 +257,27 @@ export class Batcher implements Flushable {
   }
 
   #writeOpen(): void {
-    const batch = this.#open;
+    this.#gate.written();
+    this.#linger?.stop();
+    this.#fill++;
+    this.#writeBatch(this.#open);
+  }
+
+  #writeBatch(batch: OpenBatch): void {
     const count = batch.count;
     const { stats, link } = this.#context;
     const parts = batch.seal(this.lane, this.#epoch, this.#seq++);
     batch.countTypes(stats.recordsSentByType);
-    stats.batchesSent++;
-    stats.recordsSent += count;
-    stats.recordsPerBatchSent[recordsBucket(count)]!++;
+    stats.sent(count);
     stats.stagedRecords -= count;
-    this.#fill++;
     const admitted = link.sendBatch(this.peer, this.lane, parts, batch.admission);
-    this.#gate.written();
-    this.#stopLinger();
     this.#cap = this.#currentCap();
     if (admitted) {
       this.#unfenceOpens(batch);
       batch.reset();
     } else {
       this.#parked = true;
+      if (batch === this.#idle) return;
       this.#open = this.#idle;
       this.#idle = batch;
     }
@@ -312,12 +293,42 @@ export class Batcher implements Flushable {
     this.#context.stats.wakes.admitted++;
     this.#unfenceOpens(batch);
     batch.reset();
+    this.#writeUrgent();
     this.#releaseLifted();
-    const congested = this.#congested;
-    this.#congested = [];
-    for (const stream of congested) stream.hasRoom();
+    this.#releaseCongested();
     // Whatever gathered during the park has waited long enough.
     this.write();
+  }
+
+  /**
+   * What must not wait behind data, after a park: beats that found no room, and replies. Streams that wait for room
+   * would fill the lane again and again before them, so they get a batch of their own when the open one is filling up.
+   */
+  #writeUrgent(): void {
+    const batch = this.#open.bytes * 2 <= this.#cap ? this.#open : this.#idle;
+    for (const stream of this.#lateBeats) {
+      if (batch.count > 0 && !batch.hasRoom(HEARTBEAT_BYTES, 1, this.#cap)) break;
+      this.#lateBeats.delete(stream);
+      // One with a record in the open batch is about to be heard.
+      if (this.slots.get(stream.slot) !== stream || stream.stagedIn === this.#fill) continue;
+      batch.urgent.appendHeartbeat(stream.slot, stream.seq++);
+      this.#context.stats.stagedRecords++;
+    }
+    if (this.#replies?.owed) this.#replies.appendReplies(batch, this.#cap);
+    if (batch === this.#idle && batch.count > 0) this.#writeBatch(batch);
+  }
+
+  /** Lets streams go on that have waited for room, first come, first served, until the lane is full again. */
+  #releaseCongested(): void {
+    const congested = this.#congested;
+    this.#congested = [];
+    for (let i = 0; i < congested.length; i++) {
+      if (this.#parked && !this.#open.hasRoom(MIN_ROOM_BYTES, 1, this.#cap)) {
+        this.#congested = congested.slice(i).concat(this.#congested);
+        return;
+      }
+      congested[i]!.hasRoom();
+    }
   }
 
   #unfenceOpens(batch: OpenBatch): void {
@@ -348,10 +359,8 @@ export class Batcher implements Flushable {
     stream.seq++;
     stream.fenced = true;
     stats.singletons++;
-    stats.batchesSent++;
-    stats.recordsSent++;
+    stats.sent(1);
     stats.recordsSentByType[RecordType.data]!++;
-    stats.recordsPerBatchSent[0]!++;
     const parts = [header, record.bytes.subarray(0, record.length)];
     const settle = (error: TokenplaneError | null): void => {
       if (epoch !== this.#epoch) return;
@@ -377,18 +386,7 @@ export class Batcher implements Flushable {
     const first = this.#gate.staged(this.#context.clock);
     if (urgent) this.#gate.urgent();
     if (urgent || this.#gate.onAdmission) this.#context.flushSoon(this);
-    else if (first) this.#startLinger();
-  }
-
-  #startLinger(): void {
-    const lane = this.#context.lingers;
-    if (lane === null) return;
-    if (this.#linger === null) this.#linger = lane.arm(this);
-    else lane.rearm(this.#linger);
-  }
-
-  #stopLinger(): void {
-    if (this.#linger !== null) this.#context.lingers?.cancel(this.#linger);
+    else if (first) this.#linger?.start();
   }
 
   #currentCap(): number {

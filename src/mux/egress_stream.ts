@@ -6,10 +6,11 @@
  */
 import type { InstanceId } from "../../transports/contract.ts";
 import type { Handle, Sender, SenderEnd } from "../stream.ts";
-import { type Batcher, Staged } from "./batcher.ts";
+import type { Batcher } from "./batcher.ts";
 import type { MuxContext } from "./context.ts";
 import { EgressCredit } from "./credit.ts";
 import type { DeadlineEntry, DeadlineLane } from "./deadlines.ts";
+import { Staged } from "./staging.ts";
 import {
   encodeTransportError,
   FINALIZED,

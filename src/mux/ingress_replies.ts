@@ -3,13 +3,13 @@
  * it does not grow however long the lane is parked; its cost follows the slots that were drained, never those that
  * are merely open.
  */
-import type { ReplySource } from "./batcher.ts";
 import { ControlInbox, type ControlVisitor } from "./control_inbox.ts";
 import type { ByteBudget } from "./credit.ts";
 import { DirtySet } from "./dirty_set.ts";
 import type { IngressSlot } from "./ingress_slot.ts";
 import type { OpenBatch } from "./open_batch.ts";
 import type { MuxOptions } from "./options.ts";
+import type { ReplySource } from "./staging.ts";
 import type { MuxStats } from "./stats.ts";
 import type { CloseReason } from "./wire/batch.ts";
 import { CLOSE_SLOT_BYTES, CREDIT_BYTES } from "./wire/record_buffer.ts";

@@ -75,6 +75,13 @@ export class MuxStats {
   heldRecords = 0;
   withheldRecords = 0;
   stagedRecords = 0;
+
+  /** A batch of `records` records has been handed over. */
+  sent(records: number): void {
+    this.batchesSent++;
+    this.recordsSent += records;
+    this.recordsPerBatchSent[recordsBucket(records)]!++;
+  }
 }
 
 /** Index into a records-per-batch array. */
