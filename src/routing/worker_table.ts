@@ -74,6 +74,8 @@ export class WorkerTable {
   /** Ready workers by model; rebuilt when anyone comes or goes. */
   #byModel = new Map<string, Worker[]>();
   #timer: TimerHandle | null = null;
+  /** When the timer is due, by the clock, in ms. */
+  #wakeAtMs = Infinity;
   #isClosed = false;
 
   constructor(options: WorkerTableOptions) {
@@ -211,17 +213,34 @@ export class WorkerTable {
     this.#timer = null;
     if (this.#workers.size === 0) return;
     const now = clock.now();
+    this.#forgive(now);
     let due = Infinity;
     for (const worker of this.#workers.values()) {
       due = Math.min(due, this.#deadlineOf(worker));
     }
     // Not more often than every 50 ms, however the deadlines lie, and once per interval for those that have drained.
     const wait = Math.min(joinIntervalMs, Math.max(due - now, Math.min(50, lostGraceMs), 1));
+    this.#wakeAtMs = now + wait;
     this.#timer = clock.setTimer(() => {
       this.#timer = null;
+      this.#forgive(clock.now());
       this.#sweep();
       this.#arm();
     }, wait);
+  }
+
+  /**
+   * When this process itself stood still, its timers are due before anything is read: that silence was not the
+   * workers'.
+   */
+  #forgive(now: number): void {
+    const lateMs = now - this.#wakeAtMs;
+    this.#wakeAtMs = Infinity;
+    if (!(lateMs > this.#options.joinIntervalMs / 4)) return;
+    for (const worker of this.#workers.values()) {
+      worker.lastHeardMs = Math.min(now, worker.lastHeardMs + lateMs);
+      worker.lostAtMs = Math.min(now, worker.lostAtMs + lateMs);
+    }
   }
 
   #deadlineOf(worker: Worker): number {

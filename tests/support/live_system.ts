@@ -65,8 +65,16 @@ export class LiveSystem implements AsyncDisposable {
   }
 
   /** A worker with a mock engine; it has joined when this resolves. */
-  addMock(options: Partial<MockOptions> = {}, models: readonly string[] = ["mock"]): Promise<LiveWorker> {
-    return this.add(() => new MockEngine({ clock: systemClock, ttftMs: 1, itlMs: 1, ...options }), models);
+  addMock(
+    options: Partial<MockOptions> = {},
+    models: readonly string[] = ["mock"],
+    also: readonly LiveSystem[] = [],
+  ): Promise<LiveWorker> {
+    return this.add(
+      () => new MockEngine({ clock: systemClock, ttftMs: 1, itlMs: 1, ...options }),
+      models,
+      also,
+    );
   }
 
   /** A worker in front of an OpenAI-compatible server. */
@@ -78,17 +86,21 @@ export class LiveSystem implements AsyncDisposable {
     return this.add(() => new OpenAiEngine({ clock: systemClock, url, ...options }), models);
   }
 
-  /** A worker with any engine; `flush` writes what the node has staged. */
-  async add(newEngine: (flush: () => void) => Engine, models: readonly string[]): Promise<LiveWorker> {
+  /** A worker with any engine, of this system; it serves the frontends of `also` too. */
+  async add(
+    newEngine: () => Engine,
+    models: readonly string[],
+    also: readonly LiveSystem[] = [],
+  ): Promise<LiveWorker> {
     const node = newNode(this.#mux);
-    const engine = newEngine(() => node.plane.flushBatch());
-    const { hostname, port } = this.node.transport.address;
+    const engine = newEngine();
+    const frontends = [this, ...also].map(({ node }) => node.transport.address);
     const worker = new WorkerNode({
       messenger: node.messenger,
       plane: node.plane,
       engine,
       clock: systemClock,
-      frontends: [`${hostname}:${port}`],
+      frontends: frontends.map(({ hostname, port }) => `${hostname}:${port}`),
       models: models.map((id) => ({ id, created: 1_700_000_000, ownedBy: "test" })),
       maxRunning: 4_096,
     });
