@@ -25,8 +25,8 @@ let libc: Deno.DynamicLibrary<typeof SYMBOLS> | null | undefined;
 /** Where the descriptors of this isolate are entered; null where nobody would outlive it to look. */
 let table: DescriptorTable | null = null;
 
-/** Has this isolate's descriptors entered in a table from now on. */
-export function useDescriptorTable(shared: DescriptorTable): void {
+/** Has this isolate's descriptors entered in a table from now on; null: in none. While none is open. */
+export function useDescriptorTable(shared: DescriptorTable | null): void {
   table = shared;
 }
 
@@ -40,9 +40,13 @@ export function closeAbandoned(left: DescriptorTable): void {
   }
 }
 
-interface HandleWithDescriptor {
-  /** Returns a new duplicate of the connection's descriptor. */
-  fdForIpc?(): number;
+/** What is looked at of a socket: fields of the runtime's own. */
+interface SocketWithHandle {
+  readonly encrypted?: boolean;
+  readonly _handle?: {
+    /** Returns a new duplicate of the connection's descriptor. */
+    fdForIpc?(): number;
+  } | null;
 }
 
 /** The direct way to one connection. */
@@ -58,11 +62,14 @@ export class DirectSend {
   /** The direct way to a plain TCP socket, or null where there is none. The caller must `close` it. */
   static open(socket: Socket): DirectSend | null {
     const lib = loadLibc();
-    const handle = (socket as Socket & { _handle?: HandleWithDescriptor | null })._handle;
-    if (lib === null || handle === undefined || handle === null || typeof handle.fdForIpc !== "function") {
-      return null;
+    const { encrypted, _handle: handle } = socket as SocketWithHandle;
+    if (lib === null || encrypted === true || typeof handle?.fdForIpc !== "function") return null;
+    let descriptor: number;
+    try {
+      descriptor = handle.fdForIpc();
+    } catch {
+      return null; // not this runtime's way to say so, but it would end the isolate
     }
-    const descriptor = handle.fdForIpc();
     if (!Number.isInteger(descriptor) || descriptor < 0) return null;
     if (table === null || table.add(descriptor)) return new DirectSend(lib, descriptor);
     lib.symbols.close(descriptor);

@@ -1,0 +1,306 @@
+import { assert, assertEquals } from "@std/assert";
+import { deadline } from "@std/async";
+import { createServer, type ServerResponse } from "node:http";
+import net from "node:net";
+import tls from "node:tls";
+import { chooseEgress } from "../../src/frontend/egress/choose.ts";
+import { DescriptorTable } from "../../src/frontend/egress/descriptor_table.ts";
+import { closeAbandoned, DirectSend, useDescriptorTable } from "../../src/frontend/egress/direct_send.ts";
+import { directSink } from "../../src/frontend/egress/socket_sink.ts";
+import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
+import { FrontendHarness, parseRaw, rawChat, RawClient, until } from "../support/frontend_harness.ts";
+
+const LIMIT_MS = 10_000;
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+function openDescriptors(): number {
+  return [...Deno.readDirSync("/proc/self/fd")].length;
+}
+
+/** A connection with both ends here. */
+async function connected(): Promise<{ socket: net.Socket; client: RawClient; close: () => Promise<void> }> {
+  const server = net.createServer({ allowHalfOpen: true });
+  const accepted = new Promise<net.Socket>((resolve) => server.on("connection", resolve));
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve((server.address() as net.AddressInfo).port));
+  });
+  const client = await RawClient.connect(port);
+  const socket = await accepted;
+  socket.on("error", () => {});
+  return {
+    socket,
+    client,
+    async close() {
+      socket.destroy();
+      await client.close();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+await chooseEgress("auto"); // what is loaded once stays open, and is no leak of a test
+
+Deno.test("DirectSend.open duplicates the descriptor, and close gives it back once", async () => {
+  const { socket, client, close } = await connected();
+  const before = openDescriptors();
+  const direct = DirectSend.open(socket)!;
+  assertEquals(openDescriptors(), before + 1);
+  assertEquals(direct.send(bytes("abc")), 3);
+  await client.until((text) => text === "abc");
+  direct.close();
+  assertEquals(openDescriptors(), before);
+
+  // The next file gets the number; what was closed must touch it no more.
+  using file = await Deno.open("/proc/self/status");
+  assertEquals(openDescriptors(), before + 1);
+  direct.close();
+  assertEquals(direct.send(bytes("stray")), 0);
+  assertEquals(openDescriptors(), before + 1);
+  assert((await file.read(new Uint8Array(10)))! > 0);
+  assertEquals(client.text, "abc");
+  await close();
+});
+
+Deno.test("DirectSend.open refuses what is no open TCP connection", async () => {
+  const { socket, close } = await connected();
+  assertEquals(DirectSend.open(new net.Socket()), null);
+  socket.destroy();
+  await new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  const before = openDescriptors();
+  assertEquals(DirectSend.open(socket), null);
+  assertEquals(openDescriptors(), before);
+  for (const handle of [null, undefined, {}, { fdForIpc: () => -1 }, { fdForIpc: () => undefined }]) {
+    assertEquals(DirectSend.open({ _handle: handle } as unknown as net.Socket), null);
+  }
+  const failing = {
+    fdForIpc: () => {
+      throw new Error("EBADF");
+    },
+  };
+  assertEquals(DirectSend.open({ _handle: failing } as unknown as net.Socket), null);
+  await close();
+});
+
+Deno.test("DirectSend.open refuses an encrypted connection: its bytes would leave in clear", async () => {
+  const { socket, close } = await connected();
+  const encrypted = new tls.TLSSocket(socket, { isServer: true });
+  encrypted.on("error", () => {});
+  const before = openDescriptors();
+  assertEquals(DirectSend.open(encrypted), null);
+  assertEquals(openDescriptors(), before);
+  // Even where the handle shows the connection's own descriptor.
+  const shown = { encrypted: true, _handle: { fdForIpc: () => 1_000 } };
+  assertEquals(DirectSend.open(shown as unknown as net.Socket), null);
+  encrypted.destroy();
+  await close();
+});
+
+Deno.test("DirectSend.send says how much a full socket took, then nothing, and loses nothing", async () => {
+  const { socket, client, close } = await connected();
+  client.socket.pause();
+  const direct = DirectSend.open(socket)!;
+  const piece = new Uint8Array(1 << 20).fill(0x61);
+  let sent = 0;
+  let took = 0;
+  do {
+    took = direct.send(piece);
+    sent += took;
+  } while (took > 0);
+  assert(sent > 0 && sent % piece.length !== 0, `${sent} bytes: the last send was short`);
+  client.socket.resume();
+  await client.until((text) => text.length >= sent);
+  assertEquals(client.text.length, sent);
+  direct.close();
+  await close();
+});
+
+Deno.test("DirectSend.send to a client that reset gives 0 and no signal", async () => {
+  const { socket, client, close } = await connected();
+  const direct = DirectSend.open(socket)!;
+  client.socket.resetAndDestroy();
+  await client.closed();
+  await until(() => direct.send(bytes("x")) === 0, "the reset is seen");
+  assertEquals(direct.send(bytes("x")), 0);
+  direct.close();
+  await close();
+});
+
+Deno.test("DescriptorTable knows what is open; closeAbandoned closes it and lets the client know", async () => {
+  const table = new DescriptorTable();
+  assertEquals([table.isEmpty, table.add(-1), table.add(1 << 20), table.isEmpty], [true, false, false, true]);
+  for (const descriptor of [0, 31, 32, 63, (1 << 20) - 1]) assertEquals(table.add(descriptor), true);
+  table.remove(32);
+  assertEquals(new DescriptorTable(table.memory).takeAll(), [0, 31, 63, (1 << 20) - 1]);
+  assertEquals([table.isEmpty, table.takeAll()], [true, []]);
+
+  const { socket, client, close } = await connected();
+  useDescriptorTable(table);
+  try {
+    const closed = DirectSend.open(socket)!;
+    assertEquals(table.isEmpty, false);
+    closed.close();
+    assertEquals(table.isEmpty, true);
+    const before = openDescriptors();
+    const left = DirectSend.open(socket)!;
+    left.send(bytes("last"));
+    closeAbandoned(table);
+    assertEquals([table.isEmpty, openDescriptors()], [true, before]);
+    await client.until((text) => text === "last");
+    await deadline(client.closed(), LIMIT_MS);
+  } finally {
+    useDescriptorTable(null);
+  }
+  await close();
+});
+
+/** Runs `serve` for one request with a direct sink; the client is `client`. */
+async function withSink(
+  serve: (response: ServerResponse) => void,
+  test: (client: RawClient) => Promise<void>,
+): Promise<void> {
+  const server = createServer((_request, response) => serve(response));
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve((server.address() as net.AddressInfo).port));
+  });
+  const client = await RawClient.connect(port);
+  try {
+    await test(client);
+  } finally {
+    await client.close();
+    server.closeAllConnections();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+}
+
+const GET = "GET / HTTP/1.1\r\nhost: t\r\n\r\n";
+
+Deno.test("SocketSink keeps the order when a slow client makes direct sends short, and sends directly again after", async () => {
+  const rounds = 3;
+  let expected = "";
+  let blocked = 0;
+  let finished = false;
+  let resume: () => void = () => {};
+  const serve = (response: ServerResponse) => {
+    response.writeHead(200);
+    let number = 0;
+    const sink = directSink(response, () => resume());
+    const write = (size: number): boolean => {
+      const text = `${number++}.`.padEnd(size, String.fromCharCode(97 + number % 26));
+      expected += text;
+      const buffer = ownChunk(size);
+      buffer.set(bytes(text), PREFIX_BYTES);
+      const end = PREFIX_BYTES + size;
+      return sink.write(buffer, frameChunk(buffer, PREFIX_BYTES, end), PREFIX_BYTES, end, end + 2);
+    };
+    void (async () => {
+      for (let round = 0; round < rounds; round++) {
+        write(100);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        // Small and large in turn, until the socket is full; a bit more in spite of it.
+        while (write(number % 3 === 0 ? 700_000 : 120));
+        for (let i = 0; i < 5; i++) assertEquals(write(64), false);
+        assertEquals(sink.blocked, true);
+        blocked++;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        resume = resolve;
+        await promise;
+        assertEquals(sink.blocked, false);
+        resume = () => {};
+      }
+      sink.end();
+      finished = true;
+    })();
+  };
+  await withSink(serve, async (client) => {
+    client.socket.pause();
+    client.send(GET);
+    for (let round = 1; round <= rounds; round++) {
+      await until(() => blocked >= round, "the sink is blocked");
+      client.socket.resume();
+      await until(() => blocked > round || finished, "the sink goes on", LIMIT_MS);
+      if (!finished) client.socket.pause();
+    }
+    const text = await deadline(client.until((text) => text.endsWith("\r\n0\r\n\r\n")), LIMIT_MS);
+    const { body } = parseRaw(text)!;
+    assertEquals(body.length, expected.length);
+    assert(body === expected, "every byte is in its place");
+  });
+});
+
+for (const how of ["release", "end"] as const) {
+  Deno.test(`SocketSink gives its descriptor back on ${how}, also when that comes before the head is out`, async () => {
+    for (const waits of [false, true]) {
+      let before = 0;
+      const done = Promise.withResolvers<void>();
+      const serve = async (response: ServerResponse) => {
+        response.writeHead(200);
+        before = openDescriptors();
+        const sink = directSink(response, () => {});
+        const buffer = ownChunk(1);
+        const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
+        sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
+        if (waits) {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          assertEquals(openDescriptors(), before + 1);
+        }
+        sink[how]();
+        sink.release();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        if (how === "release") response.end();
+        done.resolve();
+      };
+      await withSink((response) => void serve(response), async (client) => {
+        client.send(GET);
+        await done.promise;
+        assertEquals(openDescriptors(), before);
+        await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
+      });
+    }
+  });
+}
+
+for (
+  const [what, end] of [
+    ["leaves", (client: RawClient) => client.socket.destroy()],
+    ["resets", (client: RawClient) => client.socket.resetAndDestroy()],
+  ] as const
+) {
+  Deno.test(`A client that ${what} in mid-stream is noticed though its descriptor is held twice`, async () => {
+    const harness = await new FrontendHarness({ egress: "ffi" }).start();
+    harness.join();
+    const client = await RawClient.connect(harness.port);
+    const before = openDescriptors();
+    client.send(rawChat());
+    const stream = await harness.nextStream();
+    stream.head().data("data: a\n\n").flush();
+    await client.until((text) => text.includes("data: a"));
+    await until(() => openDescriptors() === before + 1, "sends are direct");
+    stream.data("data: b\n\n").flush();
+    await client.until((text) => text.includes("data: b"));
+    end(client);
+    await until(() => stream.cancelled !== null, "the stream is cancelled", 1_000);
+    await until(() => openDescriptors() <= before - 2, "both ends and the duplicate are closed");
+    await harness.close();
+  });
+}
+
+Deno.test("A connection that the frontend closes is closed for the client too", async () => {
+  const harness = await new FrontendHarness({ egress: "ffi" }).start();
+  harness.join();
+  const client = await RawClient.connect(harness.port);
+  client.send(rawChat({}, "connection: close\r\n"));
+  const stream = await harness.nextStream();
+  stream.head().data("data: a\n\n").flush();
+  await client.until((text) => text.includes("data: a"));
+  stream.data("data: b\n\n").finish().flush();
+  const text = await deadline(client.closed(), 1_000);
+  assert(text.endsWith("\r\n0\r\n\r\n"), text);
+
+  // And when the process ends in mid-stream.
+  const other = await RawClient.connect(harness.port);
+  other.send(rawChat());
+  (await harness.nextStream()).head().data("data: c\n\n").flush();
+  await other.until((text) => text.includes("data: c"));
+  await harness.close();
+  assert((await deadline(other.closed(), 1_000)).includes("[DONE]"));
+});
