@@ -1,6 +1,8 @@
 /** The streams that one read brought something for: flushed together, once per read. */
 import type { Clock } from "../clock.ts";
 import { ChunkSlab } from "./egress/chunk_slab.ts";
+import { portableEgress } from "./egress/portable_sink.ts";
+import type { Egress } from "./egress/sink.ts";
 
 /** A stream with something to write. */
 export interface Flushable {
@@ -12,6 +14,8 @@ export interface Flushable {
 export class FlushList {
   readonly slab = new ChunkSlab();
   readonly clock: Clock;
+  /** How what is flushed leaves; set once the runtime has been asked what works. */
+  egress: Egress = portableEgress;
   #touched: (Flushable | null)[] = [];
   #spare: (Flushable | null)[] = [];
   #count = 0;
@@ -34,11 +38,13 @@ export class FlushList {
     this.#touched = this.#spare;
     this.#spare = touched;
     this.#count = 0;
+    this.egress.beginFlush();
     for (let i = 0; i < count; i++) {
       const stream = touched[i]!;
       // The array is used again; what is in it must not keep a finished stream alive.
       touched[i] = null;
       stream.flush(now);
     }
+    this.egress.endFlush();
   }
 }

@@ -18,7 +18,7 @@ import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
 import type { Anchor, StreamConsumer, StreamEnd } from "../stream.ts";
 import type { Outcome } from "../worker/engines/engine.ts";
 import { copyBytes, frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
-import type { SinkFactory, SseSink } from "./egress/sink.ts";
+import type { SinkHost, SseSink } from "./egress/sink.ts";
 import { type BreakReason, DONE_EVENT, errorEvent } from "./error_body.ts";
 import { EventTail } from "./event_tail.ts";
 import type { Flushable, FlushList } from "./flush_list.ts";
@@ -40,7 +40,6 @@ const KEEP_ALIVE = new TextEncoder().encode(": keep-alive\n\n");
 export interface RelayContext {
   readonly stats: FrontendStats;
   readonly flushList: FlushList;
-  readonly sink: SinkFactory;
   readonly maxGatherBytes: number;
 }
 
@@ -55,7 +54,7 @@ export interface RelayHost {
 }
 
 /** One response. Reused for another try as long as no data has come. */
-export class Relay implements StreamConsumer, Flushable {
+export class Relay implements StreamConsumer, Flushable, SinkHost {
   readonly #context: RelayContext;
   readonly #host: RelayHost;
   readonly #response: ServerResponse;
@@ -257,7 +256,7 @@ export class Relay implements StreamConsumer, Flushable {
     this.#tail?.push(buffer, this.#start, this.#end);
     stats.chunksOut++;
     stats.bytesOut += this.#end - this.#start;
-    if (!this.#sink!.write(buffer, frame, this.#start, this.#end, this.#end + 2)) this.#hold();
+    if (!this.#sink!.write(buffer, frame, this.#start, this.#end, this.#end + 2)) this.onBlocked();
   }
 
   #writeNow(text: Uint8Array): void {
@@ -266,17 +265,18 @@ export class Relay implements StreamConsumer, Flushable {
     const end = PREFIX_BYTES + text.length;
     const frame = frameChunk(buffer, PREFIX_BYTES, end);
     this.#tail?.push(buffer, PREFIX_BYTES, end);
-    if (!this.#sink!.write(buffer, frame, PREFIX_BYTES, end, end + 2)) this.#hold();
+    if (!this.#sink!.write(buffer, frame, PREFIX_BYTES, end, end + 2)) this.onBlocked();
   }
 
-  #hold(): void {
+  /** The client's socket is full: nothing is taken from the anchor until it is not. */
+  onBlocked(): void {
     if (this.#blockedSinceMs >= 0) return;
     this.#blockedSinceMs = this.#context.flushList.clock.now();
     this.#context.stats.stalls++;
     this.#anchor?.pause();
   }
 
-  #onWritable(): void {
+  onWritable(): void {
     this.#blockedSinceMs = -1;
     if (this.#phase !== Phase.streaming) return;
     this.#anchor?.resume();
@@ -287,7 +287,7 @@ export class Relay implements StreamConsumer, Flushable {
     const head = this.#head!;
     const response = this.#response;
     this.#phase = Phase.streaming;
-    this.#sink = this.#context.sink(response, () => this.#onWritable());
+    this.#sink = this.#context.flushList.egress.sink(response, this);
     if (response.destroyed) return;
     const headers: Record<string, string> = {
       "content-type": head.contentType,

@@ -6,7 +6,9 @@ import tls from "node:tls";
 import { chooseEgress } from "../../src/frontend/egress/choose.ts";
 import { DescriptorTable } from "../../src/frontend/egress/descriptor_table.ts";
 import { closeAbandoned, DirectSend, useDescriptorTable } from "../../src/frontend/egress/direct_send.ts";
-import { directSink } from "../../src/frontend/egress/socket_sink.ts";
+import { SendRing } from "../../src/frontend/egress/send_ring.ts";
+import type { Egress } from "../../src/frontend/egress/sink.ts";
+import { directEgress, ringEgress } from "../../src/frontend/egress/socket_sink.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
 import { FrontendHarness, parseRaw, rawChat, RawClient, until } from "../support/frontend_harness.ts";
 
@@ -174,89 +176,99 @@ async function withSink(
 
 const GET = "GET / HTTP/1.1\r\nhost: t\r\n\r\n";
 
-Deno.test("SocketSink keeps the order when a slow client makes direct sends short, and sends directly again after", async () => {
-  const rounds = 3;
-  let expected = "";
-  let blocked = 0;
-  let finished = false;
-  let resume: () => void = () => {};
-  const serve = (response: ServerResponse) => {
-    response.writeHead(200);
-    let number = 0;
-    const sink = directSink(response, () => resume());
-    const write = (size: number): boolean => {
-      const text = `${number++}.`.padEnd(size, String.fromCharCode(97 + number % 26));
-      expected += text;
-      const buffer = ownChunk(size);
-      buffer.set(bytes(text), PREFIX_BYTES);
-      const end = PREFIX_BYTES + size;
-      return sink.write(buffer, frameChunk(buffer, PREFIX_BYTES, end), PREFIX_BYTES, end, end + 2);
-    };
-    void (async () => {
-      for (let round = 0; round < rounds; round++) {
-        write(100);
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        // Small and large in turn, until the socket is full; a bit more in spite of it.
-        while (write(number % 3 === 0 ? 700_000 : 120));
-        for (let i = 0; i < 5; i++) assertEquals(write(64), false);
-        assertEquals(sink.blocked, true);
-        blocked++;
-        const { promise, resolve } = Promise.withResolvers<void>();
-        resume = resolve;
-        await promise;
-        assertEquals(sink.blocked, false);
-        resume = () => {};
-      }
-      sink.end();
-      finished = true;
-    })();
-  };
-  await withSink(serve, async (client) => {
-    client.socket.pause();
-    client.send(GET);
-    for (let round = 1; round <= rounds; round++) {
-      await until(() => blocked >= round, "the sink is blocked");
-      client.socket.resume();
-      await until(() => blocked > round || finished, "the sink goes on", LIMIT_MS);
-      if (!finished) client.socket.pause();
-    }
-    const text = await deadline(client.until((text) => text.endsWith("\r\n0\r\n\r\n")), LIMIT_MS);
-    const { body } = parseRaw(text)!;
-    assertEquals(body.length, expected.length);
-    assert(body === expected, "every byte is in its place");
-  });
-});
+/** The ways past the socket that this kernel offers. */
+function directWays(): [string, Egress][] {
+  const ring = SendRing.open();
+  return ring === null ? [["ffi", directEgress]] : [["ffi", directEgress], ["ring", ringEgress(ring)]];
+}
 
-for (const how of ["release", "end"] as const) {
-  Deno.test(`SocketSink gives its descriptor back on ${how}, also when that comes before the head is out`, async () => {
-    for (const waits of [false, true]) {
-      let before = 0;
-      const done = Promise.withResolvers<void>();
-      const serve = async (response: ServerResponse) => {
-        response.writeHead(200);
-        before = openDescriptors();
-        const sink = directSink(response, () => {});
-        const buffer = ownChunk(1);
-        const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
-        sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
-        if (waits) {
-          await new Promise((resolve) => setTimeout(resolve, 20));
-          assertEquals(openDescriptors(), before + 1);
-        }
-        sink[how]();
-        sink.release();
-        await new Promise((resolve) => setTimeout(resolve, 20));
-        if (how === "release") response.end();
-        done.resolve();
+for (const [way, egress] of directWays()) {
+  Deno.test(`SocketSink by ${way} keeps the order when a slow client makes sends short, and sends directly again after`, async () => {
+    const rounds = 3;
+    let expected = "";
+    let blocked = 0;
+    let finished = false;
+    let resume: () => void = () => {};
+    const serve = (response: ServerResponse) => {
+      response.writeHead(200);
+      let number = 0;
+      const sink = egress.sink(response, { onWritable: () => resume(), onBlocked: () => {} });
+      const write = (size: number): boolean => {
+        const text = `${number++}.`.padEnd(size, String.fromCharCode(97 + number % 26));
+        expected += text;
+        const buffer = ownChunk(size);
+        buffer.set(bytes(text), PREFIX_BYTES);
+        const end = PREFIX_BYTES + size;
+        return sink.write(buffer, frameChunk(buffer, PREFIX_BYTES, end), PREFIX_BYTES, end, end + 2);
       };
-      await withSink((response) => void serve(response), async (client) => {
-        client.send(GET);
-        await done.promise;
-        assertEquals(openDescriptors(), before);
-        await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
-      });
-    }
+      void (async () => {
+        for (let round = 0; round < rounds; round++) {
+          write(100);
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          // Small and large in turn, until the socket is full; a bit more in spite of it.
+          while (write(number % 3 === 0 ? 700_000 : 120));
+          for (let i = 0; i < 5; i++) assertEquals(write(64), false);
+          assertEquals(sink.blocked, true);
+          blocked++;
+          const { promise, resolve } = Promise.withResolvers<void>();
+          resume = resolve;
+          await promise;
+          assertEquals(sink.blocked, false);
+          resume = () => {};
+        }
+        sink.end();
+        finished = true;
+      })();
+    };
+    await withSink(serve, async (client) => {
+      client.socket.pause();
+      client.send(GET);
+      for (let round = 1; round <= rounds; round++) {
+        await until(() => blocked >= round, "the sink is blocked");
+        client.socket.resume();
+        await until(() => blocked > round || finished, "the sink goes on", LIMIT_MS);
+        if (!finished) client.socket.pause();
+      }
+      const text = await deadline(client.until((text) => text.endsWith("\r\n0\r\n\r\n")), LIMIT_MS);
+      const { body } = parseRaw(text)!;
+      assertEquals(body.length, expected.length);
+      assert(body === expected, "every byte is in its place");
+    });
   });
+}
+
+for (const [way, egress] of directWays()) {
+  for (const how of ["release", "end"] as const) {
+    Deno.test(`SocketSink by ${way} gives its descriptor back on ${how}, also when that comes before the head is out`, async () => {
+      for (const waits of [false, true]) {
+        let before = 0;
+        const done = Promise.withResolvers<void>();
+        const serve = async (response: ServerResponse) => {
+          response.writeHead(200);
+          before = openDescriptors();
+          const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+          const buffer = ownChunk(1);
+          const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
+          sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
+          if (waits) {
+            await new Promise((resolve) => setTimeout(resolve, 20));
+            assertEquals(openDescriptors(), before + 1);
+          }
+          sink[how]();
+          sink.release();
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          if (how === "release") response.end();
+          done.resolve();
+        };
+        await withSink((response) => void serve(response), async (client) => {
+          client.send(GET);
+          await done.promise;
+          assertEquals(openDescriptors(), before);
+          await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
+        });
+      }
+    });
+  }
 }
 
 for (

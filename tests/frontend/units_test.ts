@@ -11,7 +11,7 @@ import {
   PREFIX_BYTES,
   SLAB_BYTES,
 } from "../../src/frontend/egress/chunk_slab.ts";
-import { portableSink } from "../../src/frontend/egress/portable_sink.ts";
+import { portableEgress } from "../../src/frontend/egress/portable_sink.ts";
 import { EventTail } from "../../src/frontend/event_tail.ts";
 import { isDeeperThan } from "../../src/frontend/json_depth.ts";
 import { checkFrontendOptions, DEFAULT_FRONTEND_OPTIONS } from "../../src/frontend/options.ts";
@@ -228,5 +228,5 @@ Deno.test("Collectors show a frontend's series in Prometheus form", async () => 
 });
 
 Deno.test("chooseEgress takes the portable sink when told to", async () => {
-  assertEquals(await chooseEgress("portable"), portableSink);
+  assertEquals(await chooseEgress("portable"), portableEgress);
 });

@@ -274,7 +274,7 @@ export const HTTP_SETTINGS = [
     flag: "egress",
     modes,
     group: ROUTING,
-    choices: ["auto", "ffi", "socket", "portable"],
+    choices: ["auto", "ring", "ffi", "socket", "portable"],
     default: defaults.egress,
     help: "How response bytes reach the client's socket; `auto` takes the cheapest that works here.",
     cost: "`portable` costs about a quarter more CPU per token and works on every runtime.",

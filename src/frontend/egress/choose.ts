@@ -3,43 +3,53 @@ import { createServer, request } from "node:http";
 import { TokenplaneError } from "../../errors.ts";
 import type { EgressChoice } from "../options.ts";
 import { DirectSend } from "./direct_send.ts";
-import { portableSink } from "./portable_sink.ts";
-import type { SinkFactory } from "./sink.ts";
-import { directSink, socketSink } from "./socket_sink.ts";
+import { portableEgress } from "./portable_sink.ts";
+import { SendRing } from "./send_ring.ts";
+import type { Egress } from "./sink.ts";
+import { directEgress, ringEgress, socketEgress } from "./socket_sink.ts";
 
 const PROBE_CHUNK = new TextEncoder().encode("1\r\nb\r\n");
 
-/** What this runtime allows, worst first. */
-type Capability = "portable" | "socket" | "ffi";
+/** Ways out, worst first: where one works, so do those before it. */
+const WAYS = Object.freeze(["portable", "socket", "ffi", "ring"] as const);
+type Way = (typeof WAYS)[number];
 
-let probed: Promise<Capability> | null = null;
+let probed: Promise<Way> | null = null;
 
-/** The sink for a setting. Throws `invalid_config` when the named one does not work on this runtime. */
-export async function chooseEgress(choice: EgressChoice): Promise<SinkFactory> {
-  if (choice === "portable") return portableSink;
-  const capability = await (probed ??= probe());
-  if (choice === "auto") {
-    return capability === "ffi" ? directSink : capability === "socket" ? socketSink : portableSink;
+/** The egress for a setting. Throws `invalid_config` when the named one does not work on this runtime. */
+export async function chooseEgress(choice: EgressChoice): Promise<Egress> {
+  if (choice === "portable") return portableEgress;
+  const best = await (probed ??= probe());
+  const way = choice === "auto" ? best : choice;
+  if (WAYS.indexOf(way) > WAYS.indexOf(best)) {
+    throw new TokenplaneError(
+      "invalid_config",
+      `Cannot use egress "${choice}": this runtime offers no more than "${best}"; use "auto"`,
+    );
   }
-  if (choice === "socket" && capability !== "portable") return socketSink;
-  if (choice === "ffi" && capability === "ffi") return directSink;
-  throw new TokenplaneError(
-    "invalid_config",
-    `Cannot use egress "${choice}": this runtime offers no more than "${capability}"; use "auto"`,
-  );
+  switch (way) {
+    case "portable":
+      return portableEgress;
+    case "socket":
+      return socketEgress;
+    case "ffi":
+      return directEgress;
+    case "ring":
+      return ringEgress(SendRing.open()!);
+  }
 }
 
 /** Sends a response to itself over loopback: runtimes differ in what `response.socket` is, and say so nowhere. */
-function probe(): Promise<Capability> {
-  const { promise, resolve } = Promise.withResolvers<Capability>();
-  let offered: Capability = "portable";
+function probe(): Promise<Way> {
+  const { promise, resolve } = Promise.withResolvers<Way>();
+  let offered: Way = "portable";
   const server = createServer((_request, response) => {
     response.writeHead(200);
     response.write("a", () => {
       const { socket } = response;
       if (typeof socket?.write !== "function") return resolve("portable");
       const direct = DirectSend.open(socket);
-      offered = direct === null ? "socket" : "ffi";
+      offered = direct === null ? "socket" : SendRing.open() === null ? "ffi" : "ring";
       const taken = direct === null ? 0 : direct.send(PROBE_CHUNK);
       direct?.close();
       if (taken === 0) {

@@ -40,6 +40,13 @@ export function closeAbandoned(left: DescriptorTable): void {
   }
 }
 
+/** Enters a descriptor that this isolate owns from now on. False when there is no place for it: then it is closed. */
+export function enterDescriptor(descriptor: number): boolean {
+  if (table === null || table.add(descriptor)) return true;
+  loadLibc()?.symbols.close(descriptor);
+  return false;
+}
+
 /** What is looked at of a socket: fields of the runtime's own. */
 interface SocketWithHandle {
   readonly encrypted?: boolean;
@@ -71,9 +78,12 @@ export class DirectSend {
       return null; // not this runtime's way to say so, but it would end the isolate
     }
     if (!Number.isInteger(descriptor) || descriptor < 0) return null;
-    if (table === null || table.add(descriptor)) return new DirectSend(lib, descriptor);
-    lib.symbols.close(descriptor);
-    return null;
+    return enterDescriptor(descriptor) ? new DirectSend(lib, descriptor) : null;
+  }
+
+  /** The descriptor itself; -1 once it is closed. */
+  get descriptor(): number {
+    return this.#descriptor;
   }
 
   /**

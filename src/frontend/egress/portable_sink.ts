@@ -1,6 +1,6 @@
 /** Egress through `ServerResponse.write`: works wherever `node:http` does, also over TLS. */
 import type { ServerResponse } from "node:http";
-import type { SseSink } from "./sink.ts";
+import type { Egress, SinkHost, SseSink } from "./sink.ts";
 
 /** {@linkcode SseSink} that leaves the framing to `node:http`. */
 export class PortableSink implements SseSink {
@@ -8,11 +8,11 @@ export class PortableSink implements SseSink {
   readonly #onDrain: () => void;
   #blocked = false;
 
-  constructor(response: ServerResponse, onWritable: () => void) {
+  constructor(response: ServerResponse, host: SinkHost) {
     this.#response = response;
     this.#onDrain = () => {
       this.#blocked = false;
-      onWritable();
+      host.onWritable();
     };
   }
 
@@ -44,7 +44,10 @@ export class PortableSink implements SseSink {
   }
 }
 
-/** {@linkcode SinkFactory} for {@linkcode PortableSink}. */
-export function portableSink(response: ServerResponse, onWritable: () => void): SseSink {
-  return new PortableSink(response, onWritable);
-}
+/** {@linkcode Egress} by {@linkcode PortableSink}. */
+export const portableEgress: Egress = Object.freeze({
+  name: "portable",
+  sink: (response: ServerResponse, host: SinkHost) => new PortableSink(response, host),
+  beginFlush() {},
+  endFlush() {},
+});

@@ -26,5 +26,21 @@ export interface SseSink {
   release(): void;
 }
 
-/** Makes a sink. `onWritable` is called each time that a blocked sink can take bytes again. */
-export type SinkFactory = (response: ServerResponse, onWritable: () => void) => SseSink;
+/** Told what a sink's client does. */
+export interface SinkHost {
+  /** A blocked sink can take bytes again. */
+  onWritable(): void;
+  /** A write that returned true has turned out to be too much: from now on the sink is blocked. */
+  onBlocked(): void;
+}
+
+/** One way out of the process; one per frontend. */
+export interface Egress {
+  readonly name: "ring" | "ffi" | "socket" | "portable";
+  /** Makes the sink of one response. */
+  sink(response: ServerResponse, host: SinkHost): SseSink;
+  /** Writes of many responses follow, up to `endFlush`. */
+  beginFlush(): void;
+  /** Every write since `beginFlush` has left, or waits in its own sink, when this returns. */
+  endFlush(): void;
+}

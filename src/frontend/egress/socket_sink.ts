@@ -9,13 +9,21 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { DirectSend } from "./direct_send.ts";
-import type { SseSink } from "./sink.ts";
+import type { RingTarget, SendRing } from "./send_ring.ts";
+import type { Egress, SinkHost, SseSink } from "./sink.ts";
+
+/** How a {@linkcode SocketSink} gets past the socket, where the connection allows it. */
+export type DirectWay = "none" | "send" | SendRing;
 
 /** {@linkcode SseSink} on a `node:net` socket. */
-export class SocketSink implements SseSink {
+export class SocketSink implements SseSink, RingTarget {
   readonly #response: ServerResponse;
   readonly #onDrain: () => void;
-  readonly #isDirect: boolean;
+  readonly #host: SinkHost;
+  readonly #way: DirectWay;
+  readonly #ring: SendRing | null;
+  /** A send of ours waits in the ring. */
+  #isInRing = false;
   /** Null until the socket is ours, after `release`, and where there is no such way. */
   #direct: DirectSend | null = null;
   /** Null until the head is on the wire, and after `release`. */
@@ -27,13 +35,14 @@ export class SocketSink implements SseSink {
   /** The socket may have bytes queued: it is asked before the next chunk. Asking costs, so it is not done for each. */
   #isQueued = true;
 
-  /** @param isDirect sends by the system call where the connection allows it */
-  constructor(response: ServerResponse, onWritable: () => void, isDirect: boolean) {
+  constructor(response: ServerResponse, host: SinkHost, way: DirectWay) {
     this.#response = response;
-    this.#isDirect = isDirect;
+    this.#host = host;
+    this.#way = way;
+    this.#ring = typeof way === "string" ? null : way;
     this.#onDrain = () => {
       this.#blocked = false;
-      onWritable();
+      host.onWritable();
     };
   }
 
@@ -51,15 +60,50 @@ export class SocketSink implements SseSink {
     const socket = this.#socket;
     if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
     if (socket.destroyed) return true;
+    if (this.#isInRing) this.#ring!.submit();
     if (this.#isQueued) this.#isQueued = socket.writableLength > 0;
     if (this.#direct !== null && !this.#isQueued) {
+      if (this.#ring !== null) {
+        this.#isInRing = true;
+        this.#ring.send(this.#direct.descriptor, buffer, frameStart, frameEnd, this);
+        return !this.#blocked;
+      }
       frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd));
       if (frameStart === frameEnd) return true;
     }
+    return this.#writeToSocket(socket, buffer, frameStart, frameEnd);
+  }
+
+  onSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
+    this.#isInRing = false;
+    if (sent === end - start) return;
+    const socket = this.#socket;
+    if (socket === null || socket.destroyed) return;
+    // Whatever the error was, the socket's own write meets it again and reports it.
+    if (!this.#writeToSocket(socket, buffer, start + Math.max(0, sent), end)) this.#host.onBlocked();
+  }
+
+  end(): void {
+    if (this.#isInRing) this.#ring!.submit();
+    this.#response.end();
+    this.release();
+  }
+
+  release(): void {
+    // Before the descriptor is closed: its number may be someone else's right after.
+    if (this.#isInRing) this.#ring!.submit();
+    this.#isReleased = true;
+    this.#response.off("drain", this.#onDrain);
+    this.#socket?.off("drain", this.#onDrain);
+    this.#socket = null;
+    this.#direct?.close();
+    this.#direct = null;
+  }
+
+  #writeToSocket(socket: Socket, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): boolean {
     // What has to wait must not keep the whole buffer alive.
-    const frame = this.#isQueued || this.#direct !== null
-      ? buffer.slice(frameStart, frameEnd)
-      : buffer.subarray(frameStart, frameEnd);
+    const mayWait = this.#isQueued || this.#direct !== null;
+    const frame = mayWait ? buffer.slice(start, end) : buffer.subarray(start, end);
     this.#isQueued = true;
     if (socket.write(frame)) return true;
     if (!this.#blocked) {
@@ -67,20 +111,6 @@ export class SocketSink implements SseSink {
       socket.once("drain", this.#onDrain);
     }
     return false;
-  }
-
-  end(): void {
-    this.#response.end();
-    this.release();
-  }
-
-  release(): void {
-    this.#isReleased = true;
-    this.#response.off("drain", this.#onDrain);
-    this.#socket?.off("drain", this.#onDrain);
-    this.#socket = null;
-    this.#direct?.close();
-    this.#direct = null;
   }
 
   #writeOpening(buffer: Uint8Array<ArrayBuffer>, dataStart: number, dataEnd: number): boolean {
@@ -112,16 +142,27 @@ export class SocketSink implements SseSink {
     // A client of HTTP/1.0 gets no chunks: its body ends with the connection, and goes through the response.
     if (!isOurs || !this.#response.chunkedEncoding || this.#socket !== null) return;
     this.#socket = this.#response.socket;
-    if (this.#isDirect && this.#socket !== null) this.#direct = DirectSend.open(this.#socket);
+    if (this.#way !== "none" && this.#socket !== null) this.#direct = DirectSend.open(this.#socket);
   }
 }
 
-/** {@linkcode SinkFactory} for {@linkcode SocketSink} by the socket's own writes. */
-export function socketSink(response: ServerResponse, onWritable: () => void): SseSink {
-  return new SocketSink(response, onWritable, false);
+/** {@linkcode Egress} by the socket's own writes. */
+export const socketEgress: Egress = socketWay("socket", "none");
+
+/** {@linkcode Egress} by one `send` per chunk. */
+export const directEgress: Egress = socketWay("ffi", "send");
+
+/** {@linkcode Egress} by the sends of a ring. */
+export function ringEgress(ring: SendRing): Egress {
+  return socketWay("ring", ring);
 }
 
-/** {@linkcode SinkFactory} for {@linkcode SocketSink} by direct sends. */
-export function directSink(response: ServerResponse, onWritable: () => void): SseSink {
-  return new SocketSink(response, onWritable, true);
+function socketWay(name: Egress["name"], way: DirectWay): Egress {
+  const ring = typeof way === "string" ? null : way;
+  return Object.freeze({
+    name,
+    sink: (response: ServerResponse, host: SinkHost) => new SocketSink(response, host, way),
+    beginFlush: () => ring?.begin(),
+    endFlush: () => ring?.flush(),
+  });
 }
