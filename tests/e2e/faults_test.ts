@@ -174,15 +174,20 @@ Deno.test("clients that stop to read stop their engine, and nobody else (denolan
   assert(held <= 100 * 33 * EVENT_BYTES, `${held} bytes are held for 100 windows of 32 events`);
   const [{ plane }] = [worker.node];
   assert(plane.stats.withheldRecords <= 2 * 100, `${plane.stats.withheldRecords} records wait at the worker`);
-  const times: number[] = [];
-  const beside = await system.post("/v1/chat/completions", chat({ max_tokens: 200 }));
-  for await (const _ of beside.body!) times.push(performance.now());
-  const gaps = times.slice(1).map((time, index) => time - times[index]!);
-  assert(Math.max(...gaps) < 250, `a gap of ${Math.max(...gaps)} ms`);
-  assert(stats.recordsIn - taken <= 210, "those that stand still were fed on");
+  let longest = Infinity;
+  let streams = 0;
+  while (longest >= 250 && streams < 3) { // a busy machine may stop us for longer than we take
+    const times: number[] = [];
+    const beside = await system.post("/v1/chat/completions", chat({ max_tokens: 200 }));
+    for await (const _ of beside.body!) times.push(performance.now());
+    longest = Math.max(...times.slice(1).map((time, index) => time - times[index]!));
+    streams++;
+  }
+  assert(longest < 250, `a gap of ${longest} ms`);
+  assert(stats.recordsIn - taken <= 210 * streams, "those that stand still were fed on");
   for (const client of clients) client.socket.destroy();
   await system.quiet();
-  assertEquals(system.outcomes(), { cancelled: 100, ok: 1 });
+  assertEquals(system.outcomes(), { cancelled: 100, ok: streams });
 });
 
 Deno.test("tokens of one frame each come at the pace of their making (ai-dynamo/dynamo#14643)", async () => {
