@@ -28,6 +28,11 @@ const FLAGS = {
   "event-bytes": { default: 170, help: "size of one event (floor, nginx, haproxy)" },
   seconds: { default: 8, help: "measured window" },
   "warmup-seconds": { default: 3, help: "before the window" },
+  "ramp-seconds": {
+    default: -1,
+    help:
+      "first requests are spread over so long; 0: all at once, in step ever after; -1: one stream's length",
+  },
   reps: { default: 3, help: "repetitions of each arm" },
   retries: {
     default: 1,
@@ -76,7 +81,14 @@ async function main(args: readonly string[]): Promise<boolean> {
   for (const stepMs of toNumbers("step-ms", flags["step-ms"])) {
     const context = { ...base, stepMs };
     const arms = await availableArms(selectArms(flags.arms), context);
-    const window = { seconds: flags.seconds, warmupSeconds: flags["warmup-seconds"] };
+    const streamSeconds = flags.tokens * stepMs / 1_000;
+    const rampSeconds = flags["ramp-seconds"] < 0 ? streamSeconds : flags["ramp-seconds"];
+    const window = {
+      seconds: flags.seconds,
+      // Only when the last stream has begun is the load what it is meant to be.
+      warmupSeconds: Math.max(flags["warmup-seconds"], rampSeconds + 1),
+      rampSeconds,
+    };
     const repetitions = await interleave(arms, context, window, flags);
     const summaries = arms.flatMap(({ name }) => {
       const own = repetitions.filter(({ arm }) => arm === name);
