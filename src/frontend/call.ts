@@ -16,6 +16,7 @@ import { Relay, type RelayHost } from "./relay.ts";
 import { modelNotFound } from "./request.ts";
 import { sendError } from "./respond.ts";
 import type { Endpoint } from "./stats.ts";
+import { TtftSplit } from "./ttft_split.ts";
 
 /** A request that has been read and understood. */
 export interface GenerateRequest {
@@ -26,6 +27,8 @@ export interface GenerateRequest {
   readonly stream: boolean;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
+  /** When its head had been read, by the clock in ms. */
+  readonly arrivedMs: number;
 }
 
 /** See above. Its owner calls `onClosed` and `onTick`, and keeps it until `onClosed`. */
@@ -35,6 +38,7 @@ export class Call implements RelayHost {
   readonly #response: ServerResponse;
   readonly #relay: Relay;
   readonly #record: OutcomeRecord;
+  readonly #split: TtftSplit;
   readonly #startedMs: number;
   readonly #tried: Worker[] = [];
   #worker: Worker | null = null;
@@ -45,6 +49,7 @@ export class Call implements RelayHost {
     this.#context = context;
     this.#request = request;
     this.#response = response;
+    this.#split = new TtftSplit(request.arrivedMs);
     this.#startedMs = context.clock.now();
     this.#relay = new Relay(context.relay, this, response, request.id);
     const { stats } = context.relay;
@@ -102,7 +107,9 @@ export class Call implements RelayHost {
 
   onFirstRecord(): void {
     this.#hadRecord = true;
-    this.#record.firstRecord((this.#context.clock.now() - this.#startedMs) / 1000);
+    const now = this.#context.clock.now();
+    this.#split.firstRecord(now);
+    this.#record.firstRecord((now - this.#startedMs) / 1000);
   }
 
   onComplete(outcome: Outcome, summary: SummaryNote | null): void {
@@ -136,8 +143,10 @@ export class Call implements RelayHost {
       this.#relay.attach(anchor);
       const { id, path, model, stream, headers, body } = request;
       const payload = encodeRequestMessage({ id, path, model, stream, ticket: anchor.ticket, headers, body });
+      this.#split.dispatched(context.clock.now());
       context.messenger
         .requestAck(worker.instanceId, GENERATE_HANDLER, payload, context.options.ackTimeoutMs)
+        .then(() => this.#split.accepted(context.clock.now()))
         .catch((error: unknown) => this.#onRefused(worker, toTokenplaneError(error)));
     } catch (error) {
       this.#fail(toTokenplaneError(error));
@@ -166,7 +175,9 @@ export class Call implements RelayHost {
     const seconds = (now - this.#startedMs) / 1000;
     if (!this.#record.settle(outcome, seconds, summary, this.#hadRecord)) return false;
     this.#completedMs = now;
-    this.#context.log[outcome === "ok" || outcome === "cancelled" ? "debug" : "warn"]("request_ended", {
+    const { log, options, relay } = this.#context;
+    this.#split.finish(now, relay.stats.split, this.#request.id, options.logTtftSplit === "on" ? log : null);
+    log[outcome === "ok" || outcome === "cancelled" ? "debug" : "warn"]("request_ended", {
       id: this.#request.id,
       outcome,
       worker: this.#worker?.instanceId,

@@ -8,7 +8,7 @@ import type { ResponsePlane } from "../plane/types.ts";
 import type { Router } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
 import { BodyBudget, readBody } from "./body.ts";
-import { Call } from "./call.ts";
+import { Call, type GenerateRequest } from "./call.ts";
 import type { FrontendOptions } from "./options.ts";
 import type { RelayContext } from "./relay.ts";
 import { parseRequest } from "./request.ts";
@@ -74,11 +74,12 @@ export class Dispatcher {
       return this.#refuse(response, id, new TokenplaneError("overloaded", "The frontend is at its limit"));
     }
     const { maxBodyBytes } = this.#context.options;
+    const arrivedMs = this.#context.clock.now();
     this.#reading++;
     readBody(request, maxBodyBytes, this.#budget, (error, body) => {
       this.#reading--;
       if (error !== null) this.#refuse(response, id, error);
-      else this.#dispatch(endpoint, request, response, id, body);
+      else this.#dispatch(endpoint, request, response, { id, arrivedMs, body });
       this.#checkIdle();
     });
   }
@@ -109,9 +110,9 @@ export class Dispatcher {
     endpoint: Endpoint,
     request: IncomingMessage,
     response: ServerResponse,
-    id: string,
-    body: Uint8Array,
+    read: Pick<GenerateRequest, "id" | "arrivedMs" | "body">,
   ): void {
+    const { id, body } = read;
     if (response.destroyed) {
       return this.#refuse(response, id, new TokenplaneError("cancelled", "Client left"));
     }
@@ -122,7 +123,7 @@ export class Dispatcher {
       const headers = passedHeaders(request, options.passHeaders);
       call = new Call(
         this.#context,
-        { id, endpoint, path: PATHS[endpoint], model, stream, headers, body },
+        { ...read, endpoint, path: PATHS[endpoint], model, stream, headers },
         response,
       );
     } catch (error) {

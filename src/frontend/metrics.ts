@@ -3,6 +3,13 @@ import type { Collectors, Labels } from "../observe/metrics.ts";
 import type { WorkerTable } from "../routing/worker_table.ts";
 import { ENDPOINTS, type FrontendStats, OUTCOMES, type RequestStats } from "./stats.ts";
 
+const SPLIT_HELP: Readonly<Record<string, string>> = Object.freeze({
+  intake: "From a request's head to the first worker asked.",
+  queue: "From there until a worker has accepted it.",
+  prefill: "From there to its first record.",
+  decode: "From there to the end of its response.",
+});
+
 /** Adds a frontend's series; once per shard. */
 export function addFrontendMetrics(collectors: Collectors, stats: FrontendStats, table: WorkerTable): void {
   const kinds: { readonly stats: RequestStats; readonly labels: Labels }[] = [];
@@ -57,6 +64,23 @@ export function addFrontendMetrics(collectors: Collectors, stats: FrontendStats,
     "tokenplane_frontend_inter_token_latency_seconds",
     "Between two writes of one stream.",
     () => stats.gapSeconds,
+  );
+
+  const { faults, ...parts } = stats.split;
+  for (const [part, histogram] of Object.entries(parts)) {
+    collectors.addHistogram(
+      `tokenplane_frontend_request_${part}_time_seconds`,
+      SPLIT_HELP[part]!,
+      () => histogram,
+    );
+  }
+  collectors.add(
+    "tokenplane_frontend_request_split_faults_total",
+    "Finished requests that these times leave out: ended before a record, or with times that cannot be.",
+    "counter",
+    (emit) => {
+      for (const [reason, count] of Object.entries(faults)) emit(count, { reason });
+    },
   );
 
   const counters = [

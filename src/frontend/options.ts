@@ -2,7 +2,7 @@
 import { TokenplaneError } from "../errors.ts";
 
 /** How response bytes reach the client's socket; `auto` takes the cheapest that works here. */
-export type EgressChoice = "auto" | "ffi" | "socket" | "portable";
+export type EgressChoice = "auto" | "ring" | "ffi" | "socket" | "portable";
 
 /** Every setting of {@linkcode import("./node.ts").FrontendNode}. Times are in ms; 0 turns a time-out off. */
 export interface FrontendOptions {
@@ -57,6 +57,8 @@ export interface FrontendOptions {
   readonly lostGraceMs: number;
 
   readonly egress: EgressChoice;
+  /** Logs where the time of each finished request went. */
+  readonly logTtftSplit: "off" | "on";
   /** Connections that the kernel completes ahead of `accept`. */
   readonly backlog: number;
 }
@@ -87,6 +89,7 @@ export const DEFAULT_FRONTEND_OPTIONS: FrontendOptions = Object.freeze({
   joinIntervalMs: 2_000,
   lostGraceMs: 500,
   egress: "auto",
+  logTtftSplit: "off",
   backlog: 4_096,
 });
 

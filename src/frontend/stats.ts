@@ -2,6 +2,7 @@
 import type { ErrorCode } from "../errors.ts";
 import { Histogram } from "../observe/histogram.ts";
 import type { Outcome } from "../worker/engines/engine.ts";
+import { SplitStats } from "./ttft_split.ts";
 
 /** Routes that workers answer. */
 export const ENDPOINTS = Object.freeze(["chat_completions", "completions"] as const);
@@ -50,6 +51,7 @@ export class FrontendStats {
   readonly gapSeconds = new Histogram(
     [0.001, 0.0019, 0.0035, 0.0067, 0.013, 0.024, 0.045, 0.084, 0.16, 0.3, 0.56, 1.1, 2],
   );
+  readonly split: SplitStats = new SplitStats();
   /** Body chunks and bytes written to clients of streams. */
   chunksOut = 0;
   bytesOut = 0;

@@ -4,9 +4,11 @@ import { ENGINE_SETTINGS } from "./engine.ts";
 import { HTTP_SETTINGS } from "./http.ts";
 import { LISTEN_SETTINGS } from "./listen.ts";
 import { MUX_SETTINGS } from "./mux.ts";
+import { OBSERVE_SETTINGS } from "./observe.ts";
 
 type Schema =
   | (typeof LISTEN_SETTINGS)[number]
+  | (typeof OBSERVE_SETTINGS)[number]
   | (typeof ENGINE_SETTINGS)[number]
   | (typeof HTTP_SETTINGS)[number]
   | (typeof MUX_SETTINGS)[number];
@@ -14,6 +16,7 @@ type Schema =
 /** Every setting. A flag may stand here twice when its default differs by mode; the modes are then distinct. */
 export const SETTINGS: readonly Setting[] = Object.freeze([
   ...LISTEN_SETTINGS,
+  ...OBSERVE_SETTINGS,
   ...ENGINE_SETTINGS,
   ...HTTP_SETTINGS,
   ...MUX_SETTINGS,
