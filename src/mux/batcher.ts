@@ -367,6 +367,9 @@ export class Batcher implements Flushable {
       const current = this.slots.get(slot);
       if (current === null) {
         if (error !== null) stats.dropped.stale_singleton++;
+      } else if (error?.code === "overloaded" || error?.code === "timeout") {
+        // Too large to stage now, or never pulled: the lane is well, this record is all that is lost.
+        current.recordLost();
       } else if (error !== null) {
         this.die(error.message);
       } else {

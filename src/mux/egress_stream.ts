@@ -255,6 +255,13 @@ export class EgressStream implements Sender {
     this.#giveUp("overflow");
   }
 
+  /** The record sent last will never arrive: the stream cannot go on, and its close takes that record's place. */
+  recordLost(): void {
+    this.fenced = false;
+    this.seq--;
+    this.#giveUp("overflow");
+  }
+
   /** Drops what waits and closes the slot without a terminal. */
   #giveUp(why: SenderEnd): void {
     this.#dropWithheld();

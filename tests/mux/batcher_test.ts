@@ -180,6 +180,24 @@ Deno.test("Batcher sends an oversized record alone and fences only its stream", 
   assertEquals([big.credit, solo.mux.stats.singletons], [8, 1]);
 });
 
+for (const code of ["overloaded", "timeout"] as const) {
+  Deno.test(`Batcher ends only the stream whose oversized record could not be staged (${code})`, () => {
+    const solo = new SoloMux({ maxBatchBytes: 200 });
+    const big = solo.open();
+    const other = solo.open();
+    solo.take();
+    solo.link.holding = true;
+    big.sendData(new Uint8Array(500));
+    solo.take();
+    big.sendData(text("after"));
+    solo.link.holding = false;
+    solo.link.admit(new TokenplaneError(code, "Cannot stage"));
+    // The close has the sequence of the record that is missing: with any other the receiver would wait for that.
+    assertEquals(solo.takeBatches(), [["close 0.0 #1 reason 1"]]);
+    assertEquals([big.ended, other.ended, solo.mux.stats.epochDeaths], ["overflow", null, 0]);
+  });
+}
+
 Deno.test("Batcher counts a singleton that fails after its stream has closed, and goes on", () => {
   const solo = new SoloMux({ maxBatchBytes: 200 });
   const big = solo.open();
