@@ -48,6 +48,11 @@ export type Merge = "sum" | "max";
 /** One series as plain data, which can go to another isolate. */
 export type Series = MetricObjectWithValues<MetricValue<string>>;
 
+/**
+ * prom-client's series that are wrong on Deno (delay of the event loop) or look at every socket of the process while
+ * no token moves: 8 ms with 2,000 clients.
+ */
+const UNFIT = /^tokenplane_(?:nodejs_(?:eventloop_lag|active_)|process_open_fds)/;
 /** No isolate that is worth its name measures so rarely: prom-client's own figure is of no use on Deno. */
 const NEVER_MS = 2 ** 31 - 1;
 
@@ -67,8 +72,12 @@ export class Collectors {
     const register = this.#registry;
     collectDefaultMetrics({ register, prefix: "tokenplane_", eventLoopMonitoringPrecision: NEVER_MS });
     for (const { name } of register.getMetricsAsArray()) {
-      if (name.startsWith("tokenplane_nodejs_eventloop_lag")) register.removeSingleMetric(name);
+      if (UNFIT.test(name)) register.removeSingleMetric(name);
     }
+    this.add("tokenplane_process_open_fds", "Open file descriptors.", "gauge", (emit) => {
+      const count = openDescriptors();
+      if (count > 0) emit(count);
+    });
   }
 
   /** Adds a counter or a gauge. Throws `internal` when the name is taken. */
@@ -133,4 +142,13 @@ function expand(samples: Sample[], name: string, histogram: HistogramCounts, lab
   samples.push({ value: histogram.count, labels: { ...labels, le: "+Inf" }, metricName: `${name}_bucket` });
   samples.push({ value: histogram.sum, labels: { ...labels }, metricName: `${name}_sum` });
   samples.push({ value: histogram.count, labels: { ...labels }, metricName: `${name}_count` });
+}
+
+/** What the kernel says of the directory's size: the number of its entries, since Linux 6.2. 0: unknown. */
+function openDescriptors(): number {
+  try {
+    return Deno.statSync("/proc/self/fd").size;
+  } catch {
+    return 0;
+  }
 }
