@@ -77,7 +77,7 @@ export class FrontendNode {
   /** Starts to serve; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
   async start(where: ListenOptions): Promise<number> {
     if (this.#server !== null) throw new TokenplaneError("internal", "Cannot start a frontend twice");
-    const sink = await chooseEgress(this.options.egress);
+    this.#flushList.egress = await chooseEgress(this.options.egress);
     const { messenger, plane, metrics, models } = this.#parts;
     const { options, stats, table } = this;
     const dispatcher = new Dispatcher({
@@ -87,7 +87,7 @@ export class FrontendNode {
       plane,
       router: new Router(table),
       options,
-      relay: { stats, flushList: this.#flushList, sink, maxGatherBytes: options.maxGatherBytes },
+      relay: { stats, flushList: this.#flushList, maxGatherBytes: options.maxGatherBytes },
       onWorkerLost: (worker, reason) => suspect(this.#joinContext(), worker, reason),
       onWorkerDraining: (worker) => table.markDraining(worker),
     });

@@ -140,6 +140,7 @@ export class Messenger implements MessengerPort {
   unregisterPeer(peer: InstanceId): void {
     this.#peers.unregister(peer);
     this.outbox.calls.failLane(peer, null, new TokenplaneError("connection", "The peer was unregistered"));
+    for (const listener of this.#listeners) listener.onPeerUnregistered?.(peer);
   }
 
   peer(peer: InstanceId): RemotePeer | undefined {
