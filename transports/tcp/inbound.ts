@@ -7,6 +7,7 @@ import { SendQueue, type SendQueueLimits } from "./send_queue.ts";
 import { closeQuietly, type Socket } from "./socket.ts";
 import { SocketWriter } from "./socket_writer.ts";
 import type { TcpStats } from "./tcp_stats.ts";
+import type { TurnBudget } from "./turn_budget.ts";
 
 /** What all inbound connections of a transport share. */
 export interface InboundContext {
@@ -15,11 +16,14 @@ export interface InboundContext {
   readonly reader: FrameReaderOptions;
   readonly refusals: SendQueueLimits;
   readonly now: () => number;
+  readonly turns: TurnBudget;
   readonly onBug: BugReport;
   /** Null while the node is not draining. */
   exempt: ((header: Uint8Array) => boolean) | null;
 }
 
+/** A read that takes at least this long had to wait: nothing had been left unread. */
+const MIN_WAIT_MS = 1;
 const NO_PARTS: readonly Uint8Array[] = [];
 
 /** See the head of this file. */
@@ -30,6 +34,9 @@ export class Inbound implements InboundConnection {
   readonly #socket: Socket;
   readonly #context: InboundContext;
   #closeReason: string | null = null;
+  /** When the read that is under way began; infinite while there is none. */
+  #askedMs = Infinity;
+  #caughtUpMs = 0;
   #refusals: { queue: SendQueue; writer: SocketWriter } | null = null;
 
   constructor(id: number, socket: Socket, context: InboundContext) {
@@ -37,6 +44,11 @@ export class Inbound implements InboundConnection {
     this.remote = `${socket.remoteAddr.hostname}:${socket.remoteAddr.port}`;
     this.#socket = socket;
     this.#context = context;
+  }
+
+  caughtUpAt(): number {
+    const nowMs = this.#context.now();
+    return nowMs - this.#askedMs >= MIN_WAIT_MS ? nowMs : this.#caughtUpMs;
   }
 
   close(reason: string): void {
@@ -48,12 +60,16 @@ export class Inbound implements InboundConnection {
 
   /** Reads until the connection ends, then tells the sink. Never rejects. Called once. */
   async run(): Promise<void> {
-    const { sink, stats } = this.#context;
+    const { sink, stats, now, turns } = this.#context;
     const reader = new FrameReader(this.#context.reader);
     let reason = "closed by the peer";
     try {
       for (;;) {
+        const askedMs = this.#askedMs = now();
         const count = await this.#socket.read(reader.space());
+        this.#askedMs = Infinity;
+        // A read that finds bytes waiting answers at once.
+        if (now() - askedMs >= MIN_WAIT_MS) this.#caughtUpMs = askedMs;
         if (this.#closeReason !== null) break;
         if (count === null) {
           if (reader.pendingBytes > 0) {
@@ -62,9 +78,12 @@ export class Inbound implements InboundConnection {
           }
           break;
         }
+        const startedMs = now();
         const goOn = this.#take(reader, count);
         this.#tell(() => sink.onReadEnd());
         if (!goOn) break;
+        const turn = turns.spend(now() - startedMs);
+        if (turn !== null) await turn;
       }
     } catch (caught) {
       reason = caught instanceof Error ? caught.message : String(caught);

@@ -16,6 +16,7 @@ import { Lane } from "./lane.ts";
 import { closeQuietly, type Socket, type SocketListener, tuneSocket } from "./socket.ts";
 import { type TcpOptions, type TcpSettings, toTcpSettings } from "./tcp_options.ts";
 import { newTcpStats, type TcpStats } from "./tcp_stats.ts";
+import { TurnBudget } from "./turn_budget.ts";
 
 /** Refusals that one inbound connection may leave unread. */
 const REFUSAL_LIMITS = { maxFrames: 1_024, maxBytes: 1_048_576 };
@@ -80,6 +81,7 @@ export class TcpTransport implements Transport {
       reader,
       refusals: REFUSAL_LIMITS,
       now,
+      turns: new TurnBudget(clock),
       onBug,
       exempt: this.#exempt,
     };
