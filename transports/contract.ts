@@ -25,6 +25,11 @@ export interface InboundConnection {
   readonly remote: string;
   /** A place for the messenger to keep what it knows of this connection (which peer sends on it). */
   attachment: unknown;
+  /**
+   * When everything that had come in on it had last been delivered, by the transport's clock, ms: now for one that waits
+   * to be read. A receiver that is behind with reading cannot say that somebody was silent. Absent: always now.
+   */
+  caughtUpAt?(): number;
   /** Closes it, e.g. after a protocol error. */
   close(reason: string): void;
 }

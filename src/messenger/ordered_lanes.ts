@@ -106,7 +106,7 @@ export class OrderedLanes {
   #laneOf(from: InboundConnection, header: Uint8Array): LaneState | null {
     const known = from.attachment as LaneState | undefined;
     if (known === undefined) {
-      const lane = this.#open(readWorkerId(header, REQUEST_ID_AT));
+      const lane = this.#open(readWorkerId(header, REQUEST_ID_AT), from);
       from.attachment = lane;
       return lane;
     }
@@ -123,14 +123,14 @@ export class OrderedLanes {
     return known;
   }
 
-  #open(workerId: bigint): LaneState {
+  #open(workerId: bigint, source: InboundConnection): LaneState {
     this.lanes++;
     this.lanesCreated++;
     const id = this.#nextId++;
     const lane: LaneState = {
       id,
       sender: workerIdBytes(workerId),
-      origin: { workerId, peer: null, connection: id },
+      origin: { workerId, peer: null, connection: id, source },
       peer: null,
       version: -1,
     };
@@ -145,6 +145,6 @@ export class OrderedLanes {
     if (lane.peer !== null) lane.peer.inbound--;
     if (peer !== null) peer.inbound++;
     lane.peer = peer;
-    lane.origin = { workerId: lane.origin.workerId, peer, connection: lane.id };
+    lane.origin = { ...lane.origin, peer };
   }
 }

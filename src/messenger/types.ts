@@ -1,5 +1,5 @@
 /** What the messenger offers to the layers above it (mux, planes, modes). Implemented by `messenger.ts`. */
-import type { Admission, InstanceId } from "../../transports/contract.ts";
+import type { Admission, InboundConnection, InstanceId } from "../../transports/contract.ts";
 import type { PeerInfo } from "./peer_info.ts";
 
 /** A peer this node knows. One object per instance id for as long as it is registered. */
@@ -18,6 +18,8 @@ export interface MessageOrigin {
   readonly peer: RemotePeer | null;
   /** Identifies the inbound connection; the same value is given to `onConnectionClosed`. */
   readonly connection: number;
+  /** The connection itself, for how far reading it has got; absent where nothing reads. */
+  readonly source?: Pick<InboundConnection, "caughtUpAt">;
 }
 
 /**

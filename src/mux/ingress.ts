@@ -10,7 +10,7 @@ import type { ByteBudget } from "./credit.ts";
 import { GapHolds } from "./gap_holds.ts";
 import type { IngressHost } from "./ingress_host.ts";
 import { IngressReplies } from "./ingress_replies.ts";
-import { IngressSlot } from "./ingress_slot.ts";
+import { type BatchSource, IngressSlot } from "./ingress_slot.ts";
 import { recordsBucket } from "./stats.ts";
 import {
   CloseReason,
@@ -37,6 +37,8 @@ import {
 export class Ingress implements RecordVisitor {
   /** The inbound connection that brought the last batch; -1 once it is gone. */
   connection = -1;
+  /** That connection. */
+  source: BatchSource | undefined = undefined;
   readonly replies: IngressReplies;
   readonly #context: MuxContext;
   readonly #host: IngressHost;
@@ -170,15 +172,9 @@ export class Ingress implements RecordVisitor {
   /** The watchdog's window has passed; returns whether the slot goes on. */
   look(slot: IngressSlot): boolean {
     if (slot.closed) return false;
-    // A sender without credit has nothing it could send; that it lives is its connection's to say. After a terminal
-    // only the close is to come, and that costs no credit.
-    if (slot.alive || (slot.credit.exhausted && !slot.terminated)) {
-      slot.alive = false;
-      slot.misses = 0;
-      return true;
-    }
-    if (++slot.misses < this.#context.options.missedBeats) return true;
-    this.#context.stats.watchdogFirings++;
+    const { clock, options, stats } = this.#context;
+    if (slot.countSilence(clock.now(), this.source) < options.missedBeats) return true;
+    stats.watchdogFirings++;
     this.#refuse(slot.id, CloseReason.unknownSlot);
     this.#closeWith(slot, { kind: "timeout", reason: "the sender fell silent" });
     return false;
@@ -219,6 +215,7 @@ export class Ingress implements RecordVisitor {
     const slot = new IngressSlot(id, this, anchor, anchor.ticket.initialCredit, seq + 1);
     this.#slots[index] = slot;
     anchor.slot = slot;
+    slot.lookedAt = this.#context.clock.now();
     slot.watchdog = this.#context.watchdogs.arm(slot);
     this.#live++;
     this.#context.stats.liveIngressSlots++;

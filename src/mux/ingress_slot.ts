@@ -1,10 +1,14 @@
 /** One open slot of a peer's: what has been let in, what waits, what is held for a gap. */
+import type { InboundConnection } from "../../transports/contract.ts";
 import type { MuxAnchor } from "./anchor.ts";
 import { IngressCredit } from "./credit.ts";
 import type { DeadlineEntry } from "./deadlines.ts";
 import type { HeldRecord } from "./gap_holds.ts";
 import type { Ingress } from "./ingress.ts";
 import type { CloseReason } from "./wire/batch.ts";
+
+/** How far the reading of a connection has got. */
+export type BatchSource = Pick<InboundConnection, "caughtUpAt">;
 
 /** State of one slot. Fields are written by `Ingress` unless they say otherwise. */
 export class IngressSlot {
@@ -23,6 +27,8 @@ export class IngressSlot {
   deferredClose: { readonly seq: number; readonly reason: CloseReason } | null = null;
   /** Something arrived since the watchdog last looked. */
   alive = true;
+  /** When the watchdog last looked, by the mux's clock; until then, when the slot was opened. */
+  lookedAt = 0;
   /** Looks in a row that found nothing. */
   misses = 0;
   /** Out of the table: drains return no more credit. */
@@ -39,5 +45,21 @@ export class IngressSlot {
     this.anchor = anchor;
     this.credit = new IngressCredit(window);
     this.next = next;
+  }
+
+  /** A look of the watchdog; `source` is where its records come from. Returns how many in a row have found it silent. */
+  countSilence(now: number, source: BatchSource | undefined): number {
+    const since = this.lookedAt;
+    this.lookedAt = now;
+    // A sender without credit has nothing it could send; that it lives is its connection's to say. After a terminal
+    // only the close is to come, and that costs no credit.
+    if (this.alive || (this.credit.exhausted && !this.terminated)) {
+      this.alive = false;
+      this.misses = 0;
+    } else if ((source?.caughtUpAt?.() ?? now) >= since) {
+      // Else its records and beats may be among what has come in and has not been read: we were deaf, not it silent.
+      this.misses++;
+    }
+    return this.misses;
   }
 }

@@ -12,7 +12,7 @@ import type { Flushable, MuxContext } from "./context.ts";
 import { ByteBudget } from "./credit.ts";
 import { type DeadlineLane, Deadlines } from "./deadlines.ts";
 import { EgressStream } from "./egress_stream.ts";
-import type { IngressSlot } from "./ingress_slot.ts";
+import type { BatchSource, IngressSlot } from "./ingress_slot.ts";
 import { MuxLane } from "./lane.ts";
 import type { MuxLink } from "./link.ts";
 import { type MuxOptions, resolveMuxOptions } from "./options.ts";
@@ -148,8 +148,8 @@ export class Mux implements MuxContext {
     if (stream !== undefined && stream.peer === peer) stream.end("stopped");
   }
 
-  /** One `_stream_batch` of a registered peer, in order of arrival. */
-  handleBatch(peer: InstanceId, connection: number, payload: Uint8Array): void {
+  /** One `_stream_batch` of a registered peer, in order of arrival; `source` is what `connection` names. */
+  handleBatch(peer: InstanceId, connection: number, payload: Uint8Array, source?: BatchSource): void {
     if (this.#closed) return;
     if (payload.length < BATCH_HEADER_BYTES) {
       this.stats.malformedBatches++;
@@ -159,6 +159,7 @@ export class Mux implements MuxContext {
     // A peer that knows no lanes sends 0 here, and so does one that was offered none.
     const lane = this.#lane(peer, flags < this.options.lanes ? flags : 0);
     lane.ingress.connection = connection;
+    lane.ingress.source = source;
     lane.ingress.handleBatch(payload);
     if (!this.#sweeping && lane.ingress.live > 0) this.#startSweep();
   }
@@ -182,6 +183,7 @@ export class Mux implements MuxContext {
       for (const lane of peer.lanes) {
         if (lane === null || lane.ingress.connection !== connection) continue;
         lane.ingress.connection = -1;
+        lane.ingress.source = undefined;
         if (lane.ingress.live > 0) this.#graces.arm(lane);
         for (const stream of lane.batcher.slots.streams()) stream.abandon();
       }

@@ -102,7 +102,8 @@ export class MuxPlane implements ResponsePlane {
     const { mux } = this;
     messenger.handleOneWay(BATCH_HANDLER, (payload, origin) => {
       // Without a registered sender there is nobody to return credit to.
-      if (origin.peer !== null) mux.handleBatch(origin.peer.instanceId, origin.connection, payload);
+      if (origin.peer === null) return;
+      mux.handleBatch(origin.peer.instanceId, origin.connection, payload, origin.source);
     });
     messenger.handleOneWay("_stream_stop", (payload, origin) => {
       const stop = readControl(payload, readStop);

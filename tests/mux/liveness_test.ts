@@ -89,6 +89,45 @@ Deno.test("Mux kills a stream whose sender is silent for three windows, and tell
   assertEquals([solo.mux.stats.watchdogFirings, solo.mux.stats.liveIngressSlots], [1, 0]);
 });
 
+// ai-dynamo/dynamo, UCX transport: 1,722 streams of a healthy worker were killed because their beats lay unread.
+Deno.test("Mux kills no stream while what its connection has brought lies unread, and one that is dead after that", () => {
+  const solo = new SoloMux({ heartbeatIntervalMs: 1_000, missedBeats: 3 });
+  let caughtUpMs = 0;
+  solo.source = { caughtUpAt: () => caughtUpMs };
+  const [silent, other] = [solo.register(), solo.register()];
+  solo.receive([record.open(id(0), silent.anchor), record.open(id(1), other.anchor)]);
+  // A receiver that is never through with what has come, and gets to hear one stream but not the other.
+  for (let seq = 1; seq <= 30; seq++) {
+    solo.receive([record.beat(id(1), seq)]);
+    solo.take(900);
+  }
+  assertEquals([silent.consumer.ends, solo.mux.stats.watchdogFirings], [[], 0]);
+  // Twice it is through for a moment, which is two of three.
+  for (let seq = 31; seq <= 32; seq++) {
+    caughtUpMs = solo.clock.now();
+    solo.receive([record.beat(id(1), seq)]);
+    solo.take(1_000);
+  }
+  assertEquals(silent.consumer.ends, []);
+  caughtUpMs = Infinity;
+  solo.receive([record.beat(id(1), 33)]);
+  solo.take(1_000);
+  assertEquals([silent.consumer.ends.map(({ kind }) => kind), other.consumer.ends], [["timeout"], []]);
+});
+
+Deno.test("Mux goes by the connection that brought the last batch", () => {
+  const solo = new SoloMux({ heartbeatIntervalMs: 1_000, missedBeats: 3 });
+  const { anchor, consumer } = solo.register();
+  solo.source = { caughtUpAt: () => 0 };
+  solo.receive([record.open(id(0), anchor)]);
+  solo.take(10_000);
+  assertEquals(consumer.ends, []);
+  solo.source = undefined;
+  solo.receive([], { connection: 2 });
+  solo.take(4_000);
+  assertEquals(consumer.ends.map(({ kind }) => kind), ["timeout"]);
+});
+
 Deno.test("Mux counts any record as a sign of life", () => {
   const solo = new SoloMux({ heartbeatIntervalMs: 1_000, missedBeats: 1 });
   const { anchor, consumer } = solo.register();

@@ -1,5 +1,6 @@
 /** One mux alone: what it sends is written down as text, what it receives is made by hand. */
 import { TokenplaneError } from "../../src/errors.ts";
+import type { BatchSource } from "../../src/mux/ingress_slot.ts";
 import type { AttachGrant, MuxLink } from "../../src/mux/link.ts";
 import { Mux } from "../../src/mux/mux.ts";
 import type { MuxOptions } from "../../src/mux/options.ts";
@@ -92,6 +93,8 @@ export class SoloMux {
   readonly link = new FakeLink();
   readonly errors: unknown[] = [];
   readonly mux: Mux;
+  /** How far the reading of what is received has got; undefined for one that keeps up. */
+  source: BatchSource | undefined = undefined;
   #session = 1n;
   #anchorId = 1n;
 
@@ -132,7 +135,7 @@ export class SoloMux {
     records: readonly NaiveRecord[],
     { peer = "peer", connection = 1, epoch = 1n, flags = 0 } = {},
   ): void {
-    this.mux.handleBatch(peer, connection, naiveBatch(records, { epoch, flags }));
+    this.mux.handleBatch(peer, connection, naiveBatch(records, { epoch, flags }), this.source);
     this.mux.handleReadEnd();
   }
 

@@ -17,11 +17,19 @@ export class UcxInbound implements InboundConnection {
   /** Our own endpoint to the sender, once there is one. */
   endpoint: Endpoint | undefined;
   isClosed = false;
+  /** All senders come by one queue. */
+  readonly caughtUpAt: () => number;
   readonly #onClose: (inbound: UcxInbound, reason: string) => void;
 
-  constructor(id: number, remote: string, onClose: (inbound: UcxInbound, reason: string) => void) {
+  constructor(
+    id: number,
+    remote: string,
+    caughtUpAt: () => number,
+    onClose: (inbound: UcxInbound, reason: string) => void,
+  ) {
     this.id = id;
     this.remote = remote;
+    this.caughtUpAt = caughtUpAt;
     this.#onClose = onClose;
   }
 
@@ -39,6 +47,7 @@ export class InboundTable {
   readonly #maximum: number;
   /** Drops our endpoint to a sender that broke the rules. */
   readonly #onMisbehaved: (endpoint: Endpoint) => void;
+  readonly #caughtUpAt: () => number;
   readonly #byReply = new Map<bigint, UcxInbound>();
   #nextId = 1;
   /** The one looked up last: messages of one sender tend to come together. */
@@ -51,12 +60,14 @@ export class InboundTable {
     endpoints: Endpoints,
     maximum: number,
     onMisbehaved: (endpoint: Endpoint) => void,
+    caughtUpAt: () => number,
   ) {
     this.#sink = sink;
     this.#stats = stats;
     this.#endpoints = endpoints;
     this.#maximum = maximum;
     this.#onMisbehaved = onMisbehaved;
+    this.#caughtUpAt = caughtUpAt;
   }
 
   /** The sender behind a reply endpoint; 0n for one that offered none. */
@@ -69,7 +80,8 @@ export class InboundTable {
     let inbound = this.#byReply.get(key);
     if (inbound === undefined) {
       const remote = key === 0n ? "ucx:anonymous" : `ucx:${key.toString(16)}`;
-      inbound = new UcxInbound(this.#nextId++, remote, (closed, reason) => this.#close(key, closed, reason));
+      const onClose = (closed: UcxInbound, why: string) => this.#close(key, closed, why);
+      inbound = new UcxInbound(this.#nextId++, remote, this.#caughtUpAt, onClose);
       this.#byReply.set(key, inbound);
       this.#stats.connections++;
     }

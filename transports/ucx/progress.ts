@@ -69,6 +69,7 @@ export class ProgressLoop {
   #pause: ReturnType<typeof setTimeout> | null = null;
   #busyTurns = 0;
   #lastActivity = 0;
+  #caughtUpAt = 0;
 
   constructor(library: UcxLibrary, worker: UcxWorker, work: TurnWork, options: ProgressOptions) {
     this.#ucp = library.ucp;
@@ -85,6 +86,11 @@ export class ProgressLoop {
   /** Time since there was last anything to do, ms. */
   get quietMs(): number {
     return performance.now() - this.#lastActivity;
+  }
+
+  /** When all that had come in had last been handed on, ms: now while the loop has nothing to do. */
+  get caughtUpAt(): number {
+    return this.#scheduled || this.#inTurn || this.#paused ? this.#caughtUpAt : performance.now();
   }
 
   /** Asks for a turn: something has been posted or has to be settled. */
@@ -134,13 +140,18 @@ export class ProgressLoop {
     this.#inTurn = true;
     this.counts.turns++;
     let active = false;
+    let isBehind = false;
     let rounds = 0;
     const start = performance.now();
     try {
       while (this.#ucp.ucp_worker_progress(this.#worker) !== 0) {
         active = true;
-        this.#work.afterProgress();
-        if (++rounds % ROUNDS_PER_LOOK === 0 && performance.now() - start > MAX_TURN_MS) break;
+        // What has been handed on may have taken any time; progress alone takes little.
+        const handedOn = this.#work.afterProgress();
+        if ((handedOn || ++rounds % ROUNDS_PER_LOOK === 0) && performance.now() - start > MAX_TURN_MS) {
+          isBehind = true;
+          break;
+        }
       }
       // A message can also come in outside of progress, by a send to ourselves.
       if (this.#work.afterProgress()) active = true;
@@ -148,6 +159,7 @@ export class ProgressLoop {
     } finally {
       this.#inTurn = false;
     }
+    if (!isBehind) this.#caughtUpAt = start;
     if (active) this.#lastActivity = start;
     return active || start - this.#lastActivity < this.#options.spinMs;
   }

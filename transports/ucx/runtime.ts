@@ -61,6 +61,7 @@ export class UcxRuntime {
       this.endpoints,
       settings.maxInbound,
       (endpoint) => hooks.onMisbehaved(endpoint.peer),
+      () => this.loop.caughtUpAt,
     );
     this.loop = new ProgressLoop(this.library, this.worker, hooks, settings);
     try {
