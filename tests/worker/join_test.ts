@@ -158,6 +158,19 @@ Deno.test("Join joins every shard that a frontend names, and leaves those that i
   join.stop();
 });
 
+Deno.test("Join finds a shard named by its port alone at the host by which it came", async () => {
+  const { clock, join, network } = setUp();
+  network.set("127.0.0.1:7001", { process: 20 });
+  network.get(HOME)!.shards = [":7000", ":7001"];
+  join.start();
+  await clock.advanceAsync(100);
+  assertEquals(join.frontends, [{ address: HOME, joined: true }, {
+    address: "127.0.0.1:7001",
+    joined: true,
+  }]);
+  join.stop();
+});
+
 Deno.test("Join keeps a frontend that two addresses lead to until both have let it go", async () => {
   const { clock, join, messenger, network } = setUp({ frontends: [HOME, "localhost:7000"] });
   network.set("localhost:7000", { process: 10 });
