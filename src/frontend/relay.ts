@@ -7,6 +7,7 @@
  * | headed | the head of a stream | nothing |
  * | streaming | data | head and data, each item as it came |
  * | gathering | the head of a whole body, perhaps some of it | nothing |
+ * | ending | the end of a stream | head and data but for the last chunk, until the end of the read |
  * | over | the end, or the client left | |
  *
  * Items of one read are gathered into one body chunk and written by one call, at the end of the read. Per item there is
@@ -26,7 +27,7 @@ import { GatheredBody } from "./gathered_body.ts";
 import { outcomeOf } from "./outcome.ts";
 import type { FrontendStats } from "./stats.ts";
 
-const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, over: 4 });
+const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });
 type Phase = (typeof Phase)[keyof typeof Phase];
 
 /** More of one stream in one read than this is written in pieces, so that a full socket is noticed. */
@@ -73,6 +74,8 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   #start = 0;
   #end = 0;
   #isTouched = false;
+  /** What must be free in front of the first chunk; 0 once it has been written. */
+  #headRoom = 0;
   #lastWriteMs = -1;
   #blockedSinceMs = -1;
 
@@ -90,7 +93,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
 
   /** Whether bytes are on their way to the client. */
   get isStreaming(): boolean {
-    return this.#phase === Phase.streaming;
+    return this.#phase === Phase.streaming || this.#phase === Phase.ending;
   }
 
   /** When the client last got something, by the clock in ms; -1 before the first. */
@@ -156,10 +159,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     } else {
       this.#openChunk(bytes, start, end, length);
     }
-    if (!this.#isTouched) {
-      this.#isTouched = true;
-      this.#context.flushList.touch(this);
-    }
+    if (!this.#isTouched) this.#touch();
     if (this.#end - this.#start >= MAX_PENDING_BYTES) this.#writePending();
   }
 
@@ -192,10 +192,16 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   /** Writes what one read brought; called once per read. */
   flush(now: number): void {
     this.#isTouched = false;
-    if (this.#phase !== Phase.streaming) return;
-    if (this.#buffer !== null) this.#writePending();
+    if (this.#phase === Phase.ending) this.#finish("ok");
+    else if (this.#phase !== Phase.streaming) return;
+    else if (this.#buffer !== null) this.#writePending();
     if (this.#lastWriteMs >= 0) this.#context.stats.gapSeconds.observe((now - this.#lastWriteMs) / 1000);
     this.#lastWriteMs = now;
+  }
+
+  #touch(): void {
+    this.#isTouched = true;
+    this.#context.flushList.touch(this);
   }
 
   #takeHead(head: HeadNote): void {
@@ -235,11 +241,12 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     }
     const source = this.#buffer;
     const sourceStart = this.#start;
+    const room = this.#headRoom;
     if (length > MAX_PENDING_BYTES) {
-      this.#buffer = ownChunk(length);
-      this.#start = PREFIX_BYTES;
+      this.#buffer = ownChunk(length, room);
+      this.#start = room + PREFIX_BYTES;
     } else {
-      this.#start = slab.open(moved + length);
+      this.#start = slab.open(room + moved + length) + room;
       this.#buffer = slab.buffer;
     }
     if (moved > 0) copyBytes(this.#buffer, this.#start, source!, sourceStart, sourceStart + moved);
@@ -248,24 +255,28 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     if (this.#buffer === slab.buffer) slab.cursor = this.#end;
   }
 
-  #writePending(): void {
+  #writePending(isLast = false): void {
     const buffer = this.#buffer!;
     this.#buffer = null;
+    this.#headRoom = 0;
     const { stats } = this.#context;
     const frame = frameChunk(buffer, this.#start, this.#end);
-    this.#tail?.push(buffer, this.#start, this.#end);
     stats.chunksOut++;
     stats.bytesOut += this.#end - this.#start;
+    if (isLast) return this.#sink!.writeLast(buffer, frame, this.#start, this.#end, this.#end + 2);
+    this.#tail?.push(buffer, this.#start, this.#end);
     if (!this.#sink!.write(buffer, frame, this.#start, this.#end, this.#end + 2)) this.onBlocked();
   }
 
   #writeNow(text: Uint8Array): void {
-    const buffer = ownChunk(text.length);
-    buffer.set(text, PREFIX_BYTES);
-    const end = PREFIX_BYTES + text.length;
-    const frame = frameChunk(buffer, PREFIX_BYTES, end);
-    this.#tail?.push(buffer, PREFIX_BYTES, end);
-    if (!this.#sink!.write(buffer, frame, PREFIX_BYTES, end, end + 2)) this.onBlocked();
+    const start = this.#headRoom + PREFIX_BYTES;
+    const end = start + text.length;
+    const buffer = ownChunk(text.length, this.#headRoom);
+    this.#headRoom = 0;
+    buffer.set(text, start);
+    const frame = frameChunk(buffer, start, end);
+    this.#tail?.push(buffer, start, end);
+    if (!this.#sink!.write(buffer, frame, start, end, end + 2)) this.onBlocked();
   }
 
   /** The client's socket is full: nothing is taken from the anchor until it is not. */
@@ -287,15 +298,17 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const head = this.#head!;
     const response = this.#response;
     this.#phase = Phase.streaming;
+    if (!response.destroyed) {
+      const headers: Record<string, string> = {
+        "content-type": head.contentType,
+        "cache-control": "no-cache",
+        "x-request-id": this.#requestId,
+      };
+      if (this.#isSse) headers["x-accel-buffering"] = "no";
+      response.writeHead(head.status, headers);
+    }
     this.#sink = this.#context.flushList.egress.sink(response, this);
-    if (response.destroyed) return;
-    const headers: Record<string, string> = {
-      "content-type": head.contentType,
-      "cache-control": "no-cache",
-      "x-request-id": this.#requestId,
-    };
-    if (this.#isSse) headers["x-accel-buffering"] = "no";
-    response.writeHead(head.status, headers);
+    this.#headRoom = this.#sink.headRoom;
   }
 
   /** The gathered body is over its bound: from here on it is relayed as it comes. */
@@ -330,12 +343,10 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   }
 
   #endStream(outcome: Outcome): void {
-    if (outcome === "ok") {
-      if (this.#buffer !== null) this.#writePending();
-      this.#finish("ok");
-    } else {
-      this.#closeStream(outcome as BreakReason);
-    }
+    if (outcome !== "ok") return this.#closeStream(outcome as BreakReason);
+    // The end leaves with the last chunk, and both with whatever else this read brought.
+    this.#phase = Phase.ending;
+    if (!this.#isTouched) this.#touch();
   }
 
   #closeStream(reason: BreakReason): void {
@@ -360,7 +371,8 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
 
   #finish(outcome: Outcome): void {
     this.#phase = Phase.over;
-    this.#sink!.end();
+    if (this.#buffer === null) this.#sink!.end();
+    else this.#writePending(true);
     this.#host.onComplete(outcome, this.#summary);
   }
 

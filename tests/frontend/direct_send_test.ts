@@ -8,7 +8,7 @@ import { DescriptorTable } from "../../src/frontend/egress/descriptor_table.ts";
 import { closeAbandoned, DirectSend, useDescriptorTable } from "../../src/frontend/egress/direct_send.ts";
 import { SendRing } from "../../src/frontend/egress/send_ring.ts";
 import type { Egress } from "../../src/frontend/egress/sink.ts";
-import { directEgress, ringEgress } from "../../src/frontend/egress/socket_sink.ts";
+import { directEgress, ringEgress, SocketSink } from "../../src/frontend/egress/socket_sink.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
 import { FrontendHarness, parseRaw, rawChat, RawClient, until } from "../support/frontend_harness.ts";
 
@@ -179,7 +179,9 @@ const GET = "GET / HTTP/1.1\r\nhost: t\r\n\r\n";
 /** The ways past the socket that this kernel offers. */
 function directWays(): [string, Egress][] {
   const ring = SendRing.open();
-  return ring === null ? [["ffi", directEgress]] : [["ffi", directEgress], ["ring", ringEgress(ring)]];
+  return ring === null
+    ? [["ffi", directEgress(true)]]
+    : [["ffi", directEgress(true)], ["ring", ringEgress(ring, true)]];
 }
 
 for (const [way, egress] of directWays()) {
@@ -196,10 +198,11 @@ for (const [way, egress] of directWays()) {
       const write = (size: number): boolean => {
         const text = `${number++}.`.padEnd(size, String.fromCharCode(97 + number % 26));
         expected += text;
-        const buffer = ownChunk(size);
-        buffer.set(bytes(text), PREFIX_BYTES);
-        const end = PREFIX_BYTES + size;
-        return sink.write(buffer, frameChunk(buffer, PREFIX_BYTES, end), PREFIX_BYTES, end, end + 2);
+        const start = (number === 1 ? sink.headRoom : 0) + PREFIX_BYTES;
+        const buffer = ownChunk(size, start - PREFIX_BYTES);
+        buffer.set(bytes(text), start);
+        const end = start + size;
+        return sink.write(buffer, frameChunk(buffer, start, end), start, end, end + 2);
       };
       void (async () => {
         for (let round = 0; round < rounds; round++) {
@@ -236,6 +239,64 @@ for (const [way, egress] of directWays()) {
     });
   });
 }
+
+Deno.test("chooseEgress finds that head and end of a response can leave with chunks", async () => {
+  const egress = await chooseEgress("ffi");
+  const serve = (response: ServerResponse) => {
+    response.writeHead(200);
+    const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+    response.end(`${sink.headRoom > 0}`);
+  };
+  await withSink(serve, async (client) => {
+    client.send(GET);
+    const text = await client.until((seen) => seen.endsWith("\r\n0\r\n\r\n"));
+    assertEquals(parseRaw(text)!.body, "true");
+  });
+});
+
+/** A ring that has the kernel take no more than `most` bytes of each send. */
+function shortRing(response: ServerResponse, most: number): SendRing {
+  const direct = DirectSend.open(response.socket!)!;
+  response.once("close", () => direct.close());
+  const send: SendRing["send"] = (_descriptor, buffer, start, end, target) => {
+    const taken = direct.send(buffer.subarray(start, Math.min(end, start + most)));
+    target.onSent(taken === 0 ? -11 : taken, buffer, start, end);
+  };
+  return { send, submit() {} } as unknown as SendRing;
+}
+
+Deno.test("SocketSink completes the last send wherever the kernel cuts it, and keeps the connection", async () => {
+  const frameBytes = 3 + 4 + 2;
+  const headBytes = 200;
+  for (let cut = 0; cut <= headBytes + frameBytes + 5; cut++) {
+    const closed = Promise.withResolvers<void>();
+    const serve = (response: ServerResponse) => {
+      response.writeHead(200);
+      const sink = new SocketSink(
+        response,
+        { onWritable() {}, onBlocked() {} },
+        shortRing(response, cut),
+        true,
+      );
+      const start = sink.headRoom + PREFIX_BYTES;
+      assert(sink.headRoom > 0 && sink.headRoom <= headBytes, `a head of ${sink.headRoom} bytes`);
+      const buffer = ownChunk(4, sink.headRoom);
+      buffer.set(bytes("last"), start);
+      sink.writeLast(buffer, frameChunk(buffer, start, start + 4), start, start + 4, start + 6);
+      response.once("close", () => closed.resolve());
+    };
+    await withSink(serve, async (client) => {
+      for (let round = 1; round <= 2; round++) {
+        client.send(GET);
+        const text = await client.until((seen) => seen.split("\r\n0\r\n\r\n").length > round);
+        const first = parseRaw(text)!;
+        assertEquals(first.body, "last", `cut at ${cut}`);
+        if (round === 2) assertEquals(parseRaw(first.rest)!.body, "last", `cut at ${cut}`);
+        await closed.promise;
+      }
+    });
+  }
+});
 
 for (const [way, egress] of directWays()) {
   for (const how of ["release", "end"] as const) {

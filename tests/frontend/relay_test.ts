@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { parseRaw, rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
 
-const EGRESSES = ["socket", "portable"] as const;
+const EGRESSES = ["auto", "socket", "portable"] as const;
 
 for (const egress of EGRESSES) {
   Deno.test(`Relay sends every item byte for byte and ends the response, egress ${egress}`, () =>

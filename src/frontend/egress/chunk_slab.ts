@@ -6,14 +6,14 @@
  *
  * | in front of the data | data | behind |
  * |---|---|---|
- * | `PREFIX_BYTES`, of which the last 3 to 10 become the size in hex, CR, LF | n bytes | CR, LF |
+ * | `PREFIX_BYTES`, of which the last 3 to 10 become the size in hex, CR, LF | n bytes | CR, LF; room for the end of the body |
  */
 /** Bytes of one buffer. */
 export const SLAB_BYTES = 32_768;
 /** Room for eight hex digits, CR and LF. */
 export const PREFIX_BYTES = 10;
-/** Room for CR and LF. */
-export const SUFFIX_BYTES = 2;
+/** Room for CR and LF, and for "0", CR, LF, CR, LF. */
+export const SUFFIX_BYTES = 7;
 
 const CR = 13;
 const LF = 10;
@@ -43,9 +43,9 @@ export class ChunkSlab {
   }
 }
 
-/** Memory for one chunk too large for a slab; the data starts at {@linkcode PREFIX_BYTES}. */
-export function ownChunk(length: number): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(PREFIX_BYTES + length + SUFFIX_BYTES);
+/** Memory for one chunk too large for a slab; the data starts at `headRoom` + {@linkcode PREFIX_BYTES}. */
+export function ownChunk(length: number, headRoom = 0): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(headRoom + PREFIX_BYTES + length + SUFFIX_BYTES);
 }
 
 /** Writes size line and line end around the data in `buffer[start, end)`; returns where the frame starts. */

@@ -4,6 +4,7 @@ import type { Egress, SinkHost, SseSink } from "./sink.ts";
 
 /** {@linkcode SseSink} that leaves the framing to `node:http`. */
 export class PortableSink implements SseSink {
+  readonly headRoom = 0;
   readonly #response: ServerResponse;
   readonly #onDrain: () => void;
   #blocked = false;
@@ -32,6 +33,11 @@ export class PortableSink implements SseSink {
       response.once("drain", this.#onDrain);
     }
     return false;
+  }
+
+  writeLast(buffer: Uint8Array<ArrayBuffer>, frame: number, dataStart: number, dataEnd: number): void {
+    this.write(buffer, frame, dataStart, dataEnd);
+    this.end();
   }
 
   end(): void {

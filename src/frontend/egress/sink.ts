@@ -7,6 +7,8 @@ import type { ServerResponse } from "node:http";
  * data inside it, `buffer[dataStart, dataEnd)`.
  */
 export interface SseSink {
+  /** Bytes that must be free in front of the first chunk's frame, for the head to leave with it. */
+  readonly headRoom: number;
   /**
    * Sends one chunk; the bytes must not change afterwards. False: the client's socket is full and the caller should
    * hold back until `onWritable`. What is sent in spite of that is kept in memory.
@@ -18,6 +20,14 @@ export interface SseSink {
     dataEnd: number,
     frameEnd: number,
   ): boolean;
+  /** As `write` and `end`. Behind the frame five bytes must be free, for the end of the body to leave with it. */
+  writeLast(
+    buffer: Uint8Array<ArrayBuffer>,
+    frameStart: number,
+    dataStart: number,
+    dataEnd: number,
+    frameEnd: number,
+  ): void;
   /** True from a write that returned false until `onWritable`. */
   readonly blocked: boolean;
   /** Ends the body, so that the connection can carry the next request. Nothing may follow. */

@@ -1,14 +1,24 @@
 /**
  * Egress by writing framed chunks to the connection's socket, past `ServerResponse`, or past the socket too (`direct`).
  *
- * The head and the first chunks go through the response, which alone knows when an earlier, pipelined response has left
- * the connection to it. Once the callback of the first write has run, the head is on the wire, the socket is ours until
- * `end()`, and everything goes to it in order. A direct send happens only while the socket has nothing queued; what the
- * kernel does not take at once goes through the socket, and direct sending rests until that has left.
+ * When the connection is this response's and idle, the head leaves with the first chunk in one send, and the end of the
+ * body with the last one. Otherwise the head and the first chunks go through the response, which alone knows when an
+ * earlier, pipelined response has left the connection to it; once the callback of the first write has run, the head is
+ * on the wire. From then on the socket is ours until `end()`, and everything goes to it in order. A direct send happens
+ * only while the socket has nothing queued; what the kernel does not take at once goes through the socket, and direct
+ * sending rests until that has left.
  */
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { DirectSend } from "./direct_send.ts";
+import {
+  endTerminated,
+  idleSocket,
+  putHead,
+  putTerminator,
+  TERMINATOR_BYTES,
+  unsentHead,
+} from "./own_response.ts";
 import type { RingTarget, SendRing } from "./send_ring.ts";
 import type { Egress, SinkHost, SseSink } from "./sink.ts";
 
@@ -17,11 +27,17 @@ export type DirectWay = "none" | "send" | SendRing;
 
 /** {@linkcode SseSink} on a `node:net` socket. */
 export class SocketSink implements SseSink, RingTarget {
+  readonly headRoom: number;
   readonly #response: ServerResponse;
   readonly #onDrain: () => void;
   readonly #host: SinkHost;
   readonly #way: DirectWay;
   readonly #ring: SendRing | null;
+  readonly #ownsEnd: boolean;
+  /** The head, until it has left or the response has been told to send it; "" then, and where it always does. */
+  #head: string;
+  /** The last chunk and the end of the body have been given to the kernel. */
+  #isEnding = false;
   /** A send of ours waits in the ring. */
   #isInRing = false;
   /** Null until the socket is ours, after `release`, and where there is no such way. */
@@ -35,8 +51,12 @@ export class SocketSink implements SseSink, RingTarget {
   /** The socket may have bytes queued: it is asked before the next chunk. Asking costs, so it is not done for each. */
   #isQueued = true;
 
-  constructor(response: ServerResponse, host: SinkHost, way: DirectWay) {
+  /** @param ownsHead whether head and end may go past the response, on a direct way */
+  constructor(response: ServerResponse, host: SinkHost, way: DirectWay, ownsHead: boolean) {
     this.#response = response;
+    this.#head = ownsHead && way !== "none" ? unsentHead(response) : "";
+    this.headRoom = this.#head.length;
+    this.#ownsEnd = ownsHead;
     this.#host = host;
     this.#way = way;
     this.#ring = typeof way === "string" ? null : way;
@@ -57,6 +77,7 @@ export class SocketSink implements SseSink, RingTarget {
     dataEnd: number,
     frameEnd: number,
   ): boolean {
+    if (this.#head !== "") frameStart = this.#takeOver(buffer, frameStart);
     const socket = this.#socket;
     if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
     if (socket.destroyed) return true;
@@ -74,8 +95,34 @@ export class SocketSink implements SseSink, RingTarget {
     return this.#writeToSocket(socket, buffer, frameStart, frameEnd);
   }
 
+  writeLast(
+    buffer: Uint8Array<ArrayBuffer>,
+    frameStart: number,
+    dataStart: number,
+    dataEnd: number,
+    frameEnd: number,
+  ): void {
+    if (this.#head !== "") frameStart = this.#takeOver(buffer, frameStart);
+    if (this.#isInRing) this.#ring!.submit();
+    const isDirect = this.#ownsEnd && this.#direct !== null && !this.#socket!.destroyed &&
+      this.#socket!.writableLength === 0;
+    if (!isDirect) {
+      this.write(buffer, frameStart, dataStart, dataEnd, frameEnd);
+      return this.end();
+    }
+    this.#isEnding = true;
+    const end = putTerminator(buffer, frameEnd);
+    if (this.#ring !== null) {
+      this.#isInRing = true;
+      this.#ring.send(this.#direct!.descriptor, buffer, frameStart, end, this);
+    } else {
+      this.#onLastSent(this.#direct!.send(buffer.subarray(frameStart, end)), buffer, frameStart, end);
+    }
+  }
+
   onSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
     this.#isInRing = false;
+    if (this.#isEnding) return this.#onLastSent(sent, buffer, start, end);
     if (sent === end - start) return;
     const socket = this.#socket;
     if (socket === null || socket.destroyed) return;
@@ -93,11 +140,39 @@ export class SocketSink implements SseSink, RingTarget {
     // Before the descriptor is closed: its number may be someone else's right after.
     if (this.#isInRing) this.#ring!.submit();
     this.#isReleased = true;
+    this.#head = "";
     this.#response.off("drain", this.#onDrain);
     this.#socket?.off("drain", this.#onDrain);
     this.#socket = null;
     this.#direct?.close();
     this.#direct = null;
+  }
+
+  /** Takes the connection over, with the head put in front of the first frame; or leaves it to the response. */
+  #takeOver(buffer: Uint8Array<ArrayBuffer>, frameStart: number): number {
+    const head = this.#head;
+    this.#head = "";
+    // A caller that has left no room has its head sent by the response.
+    const socket = frameStart < head.length ? null : idleSocket(this.#response);
+    const direct = socket === null ? null : DirectSend.open(socket);
+    if (direct === null) return frameStart;
+    this.#socket = socket;
+    this.#direct = direct;
+    this.#isQueued = false;
+    return putHead(this.#response, head, buffer, frameStart);
+  }
+
+  #onLastSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
+    const socket = this.#socket;
+    const rest = start + Math.max(0, sent);
+    const bodyEnd = end - TERMINATOR_BYTES;
+    if (rest < end && socket !== null && !socket.destroyed) {
+      // What the response writes itself it waits for: a client that takes nothing does not count as served.
+      this.#writeToSocket(socket, buffer, rest, rest <= bodyEnd ? bodyEnd : end);
+    }
+    if (rest <= bodyEnd) this.#response.end();
+    else endTerminated(this.#response);
+    this.release();
   }
 
   #writeToSocket(socket: Socket, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): boolean {
@@ -147,21 +222,23 @@ export class SocketSink implements SseSink, RingTarget {
 }
 
 /** {@linkcode Egress} by the socket's own writes. */
-export const socketEgress: Egress = socketWay("socket", "none");
+export const socketEgress: Egress = socketWay("socket", "none", false);
 
 /** {@linkcode Egress} by one `send` per chunk. */
-export const directEgress: Egress = socketWay("ffi", "send");
-
-/** {@linkcode Egress} by the sends of a ring. */
-export function ringEgress(ring: SendRing): Egress {
-  return socketWay("ring", ring);
+export function directEgress(ownsHead: boolean): Egress {
+  return socketWay("ffi", "send", ownsHead);
 }
 
-function socketWay(name: Egress["name"], way: DirectWay): Egress {
+/** {@linkcode Egress} by the sends of a ring. */
+export function ringEgress(ring: SendRing, ownsHead: boolean): Egress {
+  return socketWay("ring", ring, ownsHead);
+}
+
+function socketWay(name: Egress["name"], way: DirectWay, ownsHead: boolean): Egress {
   const ring = typeof way === "string" ? null : way;
   return Object.freeze({
     name,
-    sink: (response: ServerResponse, host: SinkHost) => new SocketSink(response, host, way),
+    sink: (response: ServerResponse, host: SinkHost) => new SocketSink(response, host, way, ownsHead),
     beginFlush: () => ring?.begin(),
     endFlush: () => ring?.flush(),
   });
