@@ -138,11 +138,40 @@ export class SendRing {
     const count = this.#count;
     if (count === 0) return;
     this.#count = 0;
-    const { lib, descriptor, tail } = this.#mapped;
-    tail[0] = this.#tail;
-    // Asking for all completions makes the call return with every send done, even one that a kernel would defer.
-    lib.symbols.enter(BigInt(SYS_IO_URING_ENTER), descriptor, count, count, ENTER_GETEVENTS, 0n, 0n);
+    this.#mapped.tail[0] = this.#tail;
+    let left = count;
+    while (left > 0) {
+      const taken = this.#enter(left);
+      if (taken <= 0) break;
+      left -= taken;
+    }
     this.#reap();
+    if (left > 0) this.#takeBack(left);
+  }
+
+  /** Returns how many sends the kernel took; it takes all of them unless it is out of memory. */
+  #enter(count: number): number {
+    const { lib, descriptor } = this.#mapped;
+    // Asking for all completions makes the call return with every send done, even one that a kernel would defer.
+    const enter = BigInt(SYS_IO_URING_ENTER);
+    return Number(lib.symbols.enter(enter, descriptor, count, count, ENTER_GETEVENTS, 0n, 0n));
+  }
+
+  /** The kernel would not take the last `count` sends: to their targets they are sends of which it took nothing. */
+  #takeBack(count: number): void {
+    const { tail, entryMask } = this.#mapped;
+    const first = (this.#tail - count) >>> 0;
+    this.#tail = first;
+    tail[0] = first;
+    for (let i = 0; i < count; i++) this.#settle((first + i) & entryMask, 0);
+  }
+
+  #settle(slot: number, sent: number): void {
+    const target = this.#targets[slot]!;
+    const buffer = this.#buffers[slot]!;
+    this.#targets[slot] = null;
+    this.#buffers[slot] = null;
+    target.onSent(sent, buffer, this.#starts[slot]!, this.#ends[slot]!);
   }
 
   #reap(): void {
@@ -155,11 +184,7 @@ export class SendRing {
       const sent = completions[at + 2]!;
       head = (head + 1) >>> 0;
       completionHead[0] = head;
-      const target = this.#targets[slot]!;
-      const buffer = this.#buffers[slot]!;
-      this.#targets[slot] = null;
-      this.#buffers[slot] = null;
-      target.onSent(sent, buffer, this.#starts[slot]!, this.#ends[slot]!);
+      this.#settle(slot, sent);
     }
   }
 
