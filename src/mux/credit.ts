@@ -7,24 +7,7 @@
  * Conserved for every slot: owner's `data` + data records on the way + `outstanding` + grants on the way = C.
  */
 
-/** Bytes one slot may hold. */
-export const DEFAULT_SLOT_BYTE_BUDGET = 1_048_576;
-
 const U32_MAX = 0xffff_ffff;
-
-/** What a receiver has allowed one slot. */
-export interface SlotLimits {
-  /** Data records. */
-  readonly initialCredit: number;
-  /** Bytes. */
-  readonly slotByteBudget: number;
-}
-
-/** Resolves advertised limits: no credit at all means the mux cannot be used (null), no budget means the default. */
-export function resolveSlotLimits(initialCredit: number, slotByteBudget: number): SlotLimits | null {
-  if (initialCredit === 0) return null;
-  return { initialCredit, slotByteBudget: slotByteBudget === 0 ? DEFAULT_SLOT_BYTE_BUDGET : slotByteBudget };
-}
 
 /** What the owner of a slot may still send. Written by the batcher alone. */
 export class EgressCredit {
@@ -154,16 +137,9 @@ export class ByteBudget {
     return this.#used >= this.limit;
   }
 
-  /** Takes `n` bytes if they fit now; false, and nothing taken, otherwise. */
-  reserve(n: number): boolean {
-    if (this.#used + n > this.limit) return false;
-    this.#used += n;
-    return true;
-  }
-
-  /** Whether `n` bytes could fit once everything is released. A reservation that cannot is refused for good. */
-  couldEverHold(n: number): boolean {
-    return n <= this.limit;
+  /** Whether `n` bytes fit now. */
+  fits(n: number): boolean {
+    return this.#used + n <= this.limit;
   }
 
   /** Counts `n` bytes that are let in whatever the limit (in-sequence data, which the window bounds). */
@@ -175,19 +151,4 @@ export class ByteBudget {
   release(n: number): void {
     this.#used = Math.max(0, this.#used - n);
   }
-}
-
-/** Takes `n` bytes from a slot and from its peer, or from neither. */
-export function reservePair(slot: ByteBudget, peer: ByteBudget, n: number): boolean {
-  if (!slot.reserve(n)) return false;
-  if (peer.reserve(n)) return true;
-  slot.release(n);
-  return false;
-}
-
-/** Gives `n` bytes back to a slot and to its peer; never more to the peer than the slot had. */
-export function releasePair(slot: ByteBudget, peer: ByteBudget, n: number): void {
-  const given = Math.min(n, slot.used);
-  slot.release(given);
-  peer.release(given);
 }

@@ -30,9 +30,7 @@ export class GapHolds {
       return "duplicate";
     }
     const size = end - start;
-    if (
-      slot.bytes + size > options.slotByteBudget || this.#peerBytes.used + size > this.#peerBytes.limit
-    ) {
+    if (slot.bytes + size > options.slotByteBudget || !this.#peerBytes.fits(size)) {
       stats.holdOverflows++;
       return "overflow";
     }

@@ -1,26 +1,8 @@
-import { assert, assertEquals, assertFalse, assertGreaterOrEqual, assertLessOrEqual } from "@std/assert";
+import { assert, assertEquals, assertFalse, assertLessOrEqual } from "@std/assert";
 import fc from "fast-check";
-import {
-  ByteBudget,
-  DEFAULT_SLOT_BYTE_BUDGET,
-  EgressCredit,
-  IngressCredit,
-  releasePair,
-  reservePair,
-  resolveSlotLimits,
-} from "../../src/mux/credit.ts";
+import { ByteBudget, EgressCredit, IngressCredit } from "../../src/mux/credit.ts";
 
 const U32_MAX = 0xffffffff;
-
-Deno.test("resolveSlotLimits takes zero credit for a peer without the mux", () => {
-  assertEquals(resolveSlotLimits(0, 1_000), null);
-});
-
-Deno.test("resolveSlotLimits takes a zero byte budget for the default and passes other limits through", () => {
-  assertEquals(DEFAULT_SLOT_BYTE_BUDGET, 1_048_576);
-  assertEquals(resolveSlotLimits(1, 0), { initialCredit: 1, slotByteBudget: 1_048_576 });
-  assertEquals(resolveSlotLimits(256, 77), { initialCredit: 256, slotByteBudget: 77 });
-});
 
 Deno.test("EgressCredit spends data down to exhaustion and a grant restores it", () => {
   const credit = new EgressCredit(3);
@@ -204,69 +186,39 @@ Deno.test("EgressCredit cannot outspend the buffer behind an IngressCredit, and 
   );
 });
 
-Deno.test("ByteBudget adds reservations up and takes them back", () => {
+Deno.test("ByteBudget adds charges up and takes them back", () => {
   const budget = new ByteBudget(100);
-  assert(budget.reserve(60) && budget.reserve(40));
+  budget.charge(60);
+  assert(budget.fits(40));
+  budget.charge(40);
   assertEquals([budget.used, budget.full], [100, true]);
   budget.release(40);
   assertEquals([budget.used, budget.full], [60, false]);
-  assert(budget.reserve(0));
 });
 
-Deno.test("ByteBudget refuses what does not fit now for now, and what never fits for good", () => {
+Deno.test("ByteBudget fits what reaches its limit and nothing over it", () => {
   const budget = new ByteBudget(100);
-  assert(budget.reserve(60));
-  assertFalse(budget.reserve(41));
-  assertEquals([budget.used, budget.couldEverHold(41), budget.couldEverHold(100)], [60, true, true]);
+  assert(budget.fits(100));
+  assertFalse(budget.fits(101));
+  budget.charge(60);
+  assert(budget.fits(0) && budget.fits(40));
+  assertFalse(budget.fits(41));
   budget.release(60);
-  assert(budget.reserve(41));
-  assertFalse(budget.couldEverHold(101));
-  assertFalse(new ByteBudget(100).reserve(101));
+  assert(budget.fits(41));
 });
 
 Deno.test("ByteBudget cannot be driven below zero", () => {
   const budget = new ByteBudget(100);
-  assert(budget.reserve(10));
+  budget.charge(10);
   budget.release(11);
   assertEquals(budget.used, 0);
-  assertFalse(budget.reserve(101));
+  assertFalse(budget.fits(101));
 });
 
-Deno.test("ByteBudget counts what is let in over the limit, and then reserves nothing", () => {
+Deno.test("ByteBudget counts what is let in over the limit, and then fits nothing", () => {
   const budget = new ByteBudget(100);
   budget.charge(150);
-  assertEquals([budget.used, budget.full, budget.reserve(1)], [150, true, false]);
+  assertEquals([budget.used, budget.full, budget.fits(1)], [150, true, false]);
   budget.release(51);
-  assertEquals([budget.full, budget.reserve(1)], [false, true]);
-});
-
-Deno.test("reservePair rolls the slot back when the peer refuses", () => {
-  const slot = new ByteBudget(100);
-  const peer = new ByteBudget(50);
-  assertFalse(reservePair(slot, peer, 60));
-  assertEquals([slot.used, peer.used], [0, 0]);
-  assert(reservePair(slot, peer, 50));
-  assertFalse(reservePair(new ByteBudget(10), peer, 20));
-  assertEquals([slot.used, peer.used], [50, 50]);
-});
-
-Deno.test("reservePair and releasePair keep many slots within the peer's budget", () => {
-  const step = fc.tuple(fc.nat(4), fc.boolean(), fc.integer({ min: 0, max: 60 }));
-  fc.assert(fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-    const peer = new ByteBudget(100);
-    const slots = Array.from({ length: 5 }, () => new ByteBudget(50));
-    for (const [which, taking, n] of steps) {
-      const slot = slots[which]!;
-      const before = [slot.used, peer.used] as const;
-      if (taking) {
-        const fits = before[0] + n <= 50 && before[1] + n <= 100;
-        assertEquals(reservePair(slot, peer, n), fits);
-        if (!fits) assertEquals([slot.used, peer.used], [...before]);
-      } else releasePair(slot, peer, n);
-      const sum = slots.reduce((total, one) => total + one.used, 0);
-      assertEquals(peer.used, sum);
-      assertLessOrEqual(sum, 100);
-      assertGreaterOrEqual(slot.used, 0);
-    }
-  }));
+  assertEquals([budget.full, budget.fits(1)], [false, true]);
 });

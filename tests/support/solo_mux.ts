@@ -8,6 +8,7 @@ import type { EgressStream } from "../../src/mux/egress_stream.ts";
 import type { MuxAnchor } from "../../src/mux/anchor.ts";
 import { RecordBuffer } from "../../src/mux/wire/record_buffer.ts";
 import { newBatchHeader, readBatchHeader, RecordType, writeU32, writeU64 } from "../../src/mux/wire/batch.ts";
+import { slotGeneration, slotIndex } from "../../src/mux/wire/slot_id.ts";
 import { classifyFrame, FrameKind, newItemView, readItem } from "../../src/mux/wire/stream_frame.ts";
 import type { Handle, Ticket } from "../../src/stream.ts";
 import type { Admission } from "../../transports/contract.ts";
@@ -200,7 +201,7 @@ export const record = {
 };
 
 function describe({ type, slot, seq, body }: NaiveRecord): string {
-  const name = `${slot >>> 8}.${slot & 0xff}`;
+  const name = `${slotIndex(slot)}.${slotGeneration(slot)}`;
   switch (type) {
     case RecordType.openSlot:
       return `open ${name} #${seq}`;

@@ -41,11 +41,6 @@ export const CloseReason = Object.freeze({ terminalSent: 0, peerGone: 1, unknown
 /** One of {@linkcode CloseReason}. */
 export type CloseReason = (typeof CloseReason)[keyof typeof CloseReason];
 
-/** Whether a record type is control: it costs no credit and stays out of slot buffers. Heartbeats are data class. */
-export function isControl(type: RecordType): boolean {
-  return type === RecordType.openSlot || type === RecordType.closeSlot || type === RecordType.creditUpdate;
-}
-
 /** A decoded header. One object may be reused for every batch. */
 export interface BatchHeader {
   version: number;
@@ -178,15 +173,6 @@ export function decodeRecords(
 /** Batches lost between `last` and `received`, modulo 2^32; a regression reads as a huge gap. */
 export function sequenceGap(last: number, received: number): number {
   return (received - last - 1) >>> 0;
-}
-
-/**
- * Whether `received` is not newer than `last` in serial-number order: equal, behind, or exactly half the range away
- * (then each side reads the other as stale).
- */
-export function sequenceIsStale(last: number, received: number): boolean {
-  const ahead = (received - last) >>> 0;
-  return ahead === 0 || ahead >= 0x8000_0000;
 }
 
 /** Reads a big-endian u32. The caller has checked that four bytes are there. */

@@ -4,14 +4,12 @@ import {
   type BatchError,
   CloseReason,
   decodeRecords,
-  isControl,
   MAX_RECORDS,
   newBatchHeader,
   readBatchHeader,
   readU64,
   RecordType,
   sequenceGap,
-  sequenceIsStale,
   writeBatchHeader,
   writeU64,
 } from "../../../src/mux/wire/batch.ts";
@@ -241,10 +239,6 @@ Deno.test("RecordType and CloseReason match the wire", () => {
   assertEquals({ ...CloseReason }, { terminalSent: 0, peerGone: 1, unknownSlot: 2, protocolError: 3 });
 });
 
-Deno.test("isControl takes only open, close and credit for control", () => {
-  assertEquals(Object.values(RecordType).filter(isControl), [1, 2, 3]);
-});
-
 Deno.test("sequenceGap counts skipped batches through the wrap", () => {
   const cases: [number, number, number][] = [
     [0, 1, 0],
@@ -256,24 +250,6 @@ Deno.test("sequenceGap counts skipped batches through the wrap", () => {
   ];
   for (const [last, received, gap] of cases) {
     assertEquals(sequenceGap(last, received), gap, `${last} ${received}`);
-  }
-});
-
-Deno.test("sequenceIsStale compares in order away from the wrap and across it", () => {
-  for (const base of [0, 1, 1000, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff]) {
-    for (const ahead of [1, 2, 1000, 0x7fffffff]) {
-      const later = (base + ahead) >>> 0;
-      assertFalse(sequenceIsStale(base, later), `${base} then ${later}`);
-      assert(sequenceIsStale(later, base), `${later} then ${base}`);
-    }
-    assert(sequenceIsStale(base, base));
-  }
-});
-
-Deno.test("sequenceIsStale reads the antipode as stale from both sides", () => {
-  for (const base of [0, 7, 0x80000000, 0xffffffff]) {
-    const antipode = (base + 0x80000000) >>> 0;
-    assert(sequenceIsStale(base, antipode) && sequenceIsStale(antipode, base));
   }
 });
 
