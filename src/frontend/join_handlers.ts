@@ -4,12 +4,9 @@ import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import { peerInfoToJson } from "../messenger/peer_info.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import type { Logger } from "../observe/log.ts";
+import { JOIN_HANDLER, LEAVE_HANDLER, readJoinMessage } from "../routing/join_message.ts";
 import type { Worker, WorkerTable } from "../routing/worker_table.ts";
-import { readJoinMessage } from "./join_message.ts";
 
-/** Handlers that a worker calls on a frontend. */
-export const JOIN_HANDLER = "_tp_join";
-export const LEAVE_HANDLER = "_tp_leave";
 /** Any node answers this one; it shows that a peer is alive. */
 const PROBE_HANDLER = "_list_handlers";
 

@@ -3,12 +3,10 @@
  * travels to the worker as the client's own bytes.
  */
 import { TokenplaneError } from "../errors.ts";
+import { MAX_MODEL_CHARS } from "../routing/join_message.ts";
 import { invalidRequest } from "./error_body.ts";
 import { isDeeperThan } from "./json_depth.ts";
 import type { Endpoint } from "./stats.ts";
-
-/** Longest model name, in UTF-16 units. */
-export const MAX_MODEL_CHARS = 256;
 
 /** A request that was understood. */
 export interface ParsedRequest {

@@ -14,11 +14,8 @@ import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import { type PeerInfo, peerInfoFromJson } from "../messenger/peer_info.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import type { Logger } from "../observe/log.ts";
+import { JOIN_HANDLER, LEAVE_HANDLER } from "../routing/join_message.ts";
 import type { PeerPreparation } from "./peer_preparation.ts";
-
-/** Handlers of a frontend. */
-export const JOIN_HANDLER = "_tp_join";
-export const LEAVE_HANDLER = "_tp_leave";
 
 const JOIN_TIMEOUT_MS = 5_000;
 const DEFAULT_INTERVAL_MS = 2_000;

@@ -1,18 +1,11 @@
 /** Joins a worker to its frontends, with all of their shards, and keeps it joined. */
 import type { Clock } from "../clock.ts";
-import { peerInfoToJson } from "../messenger/peer_info.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
+import { writeJoinMessage } from "../routing/join_message.ts";
+import type { ModelCard } from "../routing/worker_table.ts";
 import { FrontendLink, type LinkContext } from "./frontend_link.ts";
 import type { PeerPreparation } from "./peer_preparation.ts";
-
-/** A model as `/v1/models` shows it. */
-export interface ServedModel {
-  readonly id: string;
-  /** Unix seconds. */
-  readonly created: number;
-  readonly ownedBy: string;
-}
 
 /** What {@linkcode Join} is made with. */
 export interface JoinOptions {
@@ -21,7 +14,7 @@ export interface JoinOptions {
   readonly clock: Clock;
   /** Node addresses of frontends, `host:port`. */
   readonly frontends: readonly string[];
-  readonly models: readonly ServedModel[];
+  readonly models: readonly ModelCard[];
   /** Name of the engine, for display. */
   readonly engine: string;
   /** Requests that this worker runs at one time. */
@@ -54,12 +47,7 @@ export class Join {
       clock,
       log,
       random: options.random ?? Math.random,
-      message: () => ({
-        peer_info: peerInfoToJson(messenger.peerInfo),
-        models: models.map(({ id, created, ownedBy }) => ({ id, created, owned_by: ownedBy })),
-        engine,
-        capacity,
-      }),
+      message: () => writeJoinMessage(messenger.peerInfo, { models, engine, capacity }),
       onShards: (link, addresses) => this.#handleShards(link, addresses),
     };
   }

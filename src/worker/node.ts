@@ -4,9 +4,10 @@ import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { RequestLimits } from "../plane/request_message.ts";
 import type { ResponsePlane } from "../plane/types.ts";
+import type { ModelCard } from "../routing/worker_table.ts";
 import type { Engine } from "./engines/engine.ts";
 import { RequestHandler, type RequestStats } from "./handler.ts";
-import { Join, type ServedModel } from "./join.ts";
+import { Join } from "./join.ts";
 import { PeerPreparation } from "./peer_preparation.ts";
 
 /** What {@linkcode WorkerNode} is made of. Messenger and plane must be running; the node closes them at its end. */
@@ -17,7 +18,7 @@ export interface WorkerNodeOptions {
   readonly clock: Clock;
   /** Node addresses of frontends, `host:port`. */
   readonly frontends: readonly string[];
-  readonly models: readonly ServedModel[];
+  readonly models: readonly ModelCard[];
   /** Requests at one time; over it they are refused. */
   readonly maxRunning: number;
   readonly limits?: RequestLimits;

@@ -1,7 +1,7 @@
 /**
- * What a worker says when it joins (`_tp_join`, JSON), checked and bounded.
+ * How a worker speaks to its frontends about itself: it joins (`_tp_join`, JSON), and leaves (`_tp_leave`).
  *
- * | field | |
+ * | field of a join | |
  * |---|---|
  * | `peer_info` | `{instance_id, worker_address: [bytes]}` |
  * | `models` | list of `{id, created, owned_by}` |
@@ -9,12 +9,18 @@
  * | `capacity` | requests at one time; 0 or absent: no limit |
  */
 import { TokenplaneError } from "../errors.ts";
-import { type PeerInfo, peerInfoFromJson } from "../messenger/peer_info.ts";
-import type { ModelCard, WorkerInfo } from "../routing/worker_table.ts";
-import { MAX_MODEL_CHARS } from "./request.ts";
+import { type PeerInfo, peerInfoFromJson, peerInfoToJson } from "../messenger/peer_info.ts";
+import type { ModelCard, WorkerInfo } from "./worker_table.ts";
 
+/** A frontend's handler: a worker is there, and goes on to be. */
+export const JOIN_HANDLER = "_tp_join";
+/** A frontend's handler: the calling worker takes no more requests. */
+export const LEAVE_HANDLER = "_tp_leave";
+
+/** Longest model name, in UTF-16 units. */
+export const MAX_MODEL_CHARS = 256;
 /** Models that one worker may serve. */
-export const MAX_MODELS = 256;
+const MAX_MODELS = 256;
 const MAX_NAME_CHARS = 128;
 const MAX_CAPACITY = 1_000_000;
 // deno-lint-ignore no-control-regex
@@ -26,7 +32,17 @@ export interface JoinMessage {
   readonly worker: WorkerInfo;
 }
 
-/** Checks a join message. Throws `protocol` or `too_large`. */
+/** A join as JSON. */
+export function writeJoinMessage(peer: PeerInfo, worker: Omit<WorkerInfo, "instanceId">): unknown {
+  return {
+    peer_info: peerInfoToJson(peer),
+    models: worker.models.map(({ id, created, ownedBy }) => ({ id, created, owned_by: ownedBy })),
+    engine: worker.engine,
+    capacity: worker.capacity,
+  };
+}
+
+/** Reads and bounds a join. Throws `protocol` or `too_large`. */
 export function readJoinMessage(input: unknown): JoinMessage {
   const fields = asObject(input, "the message");
   const peer = peerInfoFromJson(fields["peer_info"]);
