@@ -4,7 +4,7 @@
  */
 import type { EgressStream } from "../src/mux/egress_stream.ts";
 import type { MuxAnchor } from "../src/mux/anchor.ts";
-import { naiveBatch } from "../tests/mux/wire/naive_batch.ts";
+import { naiveBatch } from "../tests/support/naive_batch.ts";
 import { VirtualClock } from "../tests/support/virtual_clock.ts";
 import { benchPerUnit } from "./per_unit.ts";
 import { benchMux, CountingConsumer, directLink } from "./support/joined_muxes.ts";

@@ -1,5 +1,5 @@
 /** Cost of giving credit back: a drain, its mark, and its grant in a reply; by dirty slots, whatever the live ones. */
-import { naiveBatch } from "../tests/mux/wire/naive_batch.ts";
+import { naiveBatch } from "../tests/support/naive_batch.ts";
 import { VirtualClock } from "../tests/support/virtual_clock.ts";
 import { benchPerUnit } from "./per_unit.ts";
 import { benchMux, CountingConsumer, directLink } from "./support/joined_muxes.ts";

@@ -10,7 +10,7 @@ import {
 } from "../src/mux/wire/batch.ts";
 import { RecordBuffer } from "../src/mux/wire/record_buffer.ts";
 import { classifyFrame, FrameKind, newItemView, readItem } from "../src/mux/wire/stream_frame.ts";
-import { naiveBatch, naiveDecode, type NaiveRecord } from "../tests/mux/wire/naive_batch.ts";
+import { naiveBatch, naiveDecode, type NaiveRecord } from "../tests/support/naive_batch.ts";
 import { benchPerUnit } from "./per_unit.ts";
 
 const PAYLOAD_BYTES = 200;

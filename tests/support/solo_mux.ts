@@ -12,7 +12,7 @@ import { slotGeneration, slotIndex } from "../../src/mux/wire/slot_id.ts";
 import { classifyFrame, FrameKind, newItemView, readItem } from "../../src/mux/wire/stream_frame.ts";
 import type { Handle, Ticket } from "../../src/stream.ts";
 import type { Admission } from "../../transports/contract.ts";
-import { naiveBatch, naiveDecode, type NaiveRecord } from "../mux/wire/naive_batch.ts";
+import { naiveBatch, naiveDecode, type NaiveRecord } from "./naive_batch.ts";
 import { RecordingConsumer } from "./recording_consumer.ts";
 import { VirtualClock } from "./virtual_clock.ts";
 

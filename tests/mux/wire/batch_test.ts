@@ -13,7 +13,8 @@ import {
   writeBatchHeader,
   writeU64,
 } from "../../../src/mux/wire/batch.ts";
-import { hex, naiveBatch, naiveDecode, type NaiveRecord, toHex } from "./naive_batch.ts";
+import { hex, unhex } from "../../support/hex.ts";
+import { naiveBatch, naiveDecode, type NaiveRecord } from "../../support/naive_batch.ts";
 
 const SLOT = 0xabcdef42;
 
@@ -57,8 +58,8 @@ Deno.test("writeBatchHeader writes the golden bytes, at any offset", () => {
   for (const offset of [0, 1, 7]) {
     const bytes = new Uint8Array(16 + offset);
     writeBatchHeader(bytes, offset, 0, 2, 0x0102030405060708n, 0xdeadbeef);
-    assertEquals(toHex(bytes.subarray(offset)), golden);
-    assertEquals(toHex(bytes.subarray(0, offset)), "00".repeat(offset));
+    assertEquals(hex(bytes.subarray(offset)), golden);
+    assertEquals(hex(bytes.subarray(0, offset)), "00".repeat(offset));
   }
 });
 
@@ -114,19 +115,19 @@ Deno.test("writeU64 and readU64 agree with a DataView on every value", () => {
 
 Deno.test("decodeRecords reads the golden records", () => {
   const golden: [string, NaiveRecord][] = [
-    ["00 abcdef42 00000007 00000003 aabbcc", { type: 0, slot: SLOT, seq: 7, body: hex("aabbcc") }],
+    ["00 abcdef42 00000007 00000003 aabbcc", { type: 0, slot: SLOT, seq: 7, body: unhex("aabbcc") }],
     ["01 abcdef42 00000001 00000010 1122334455667788 99aabbccddeeff00", {
       type: 1,
       slot: SLOT,
       seq: 1,
-      body: hex("112233445566778899aabbccddeeff00"),
+      body: unhex("112233445566778899aabbccddeeff00"),
     }],
-    ["02 abcdef42 00000000 00000001 03", { type: 2, slot: SLOT, seq: 0, body: hex("03") }],
-    ["03 abcdef42 00000000 00000004 00000100", { type: 3, slot: SLOT, seq: 0, body: hex("00000100") }],
+    ["02 abcdef42 00000000 00000001 03", { type: 2, slot: SLOT, seq: 0, body: unhex("03") }],
+    ["03 abcdef42 00000000 00000004 00000100", { type: 3, slot: SLOT, seq: 0, body: unhex("00000100") }],
     ["04 abcdef42 00000009 00000000", { type: 4, slot: SLOT, seq: 9, body: new Uint8Array(0) }],
   ];
   const count = golden.length.toString(16).padStart(4, "0");
-  const bytes = hex(`0100${count}${"0".repeat(24)}` + golden.map(([text]) => text).join(""));
+  const bytes = unhex(`0100${count}${"0".repeat(24)}` + golden.map(([text]) => text).join(""));
   assertEquals(decode(bytes), { records: golden.map(([, record]) => record), error: null });
 });
 
@@ -144,20 +145,20 @@ Deno.test("decodeRecords reads a large body intact and an empty batch as nothing
 
 Deno.test("decodeRecords gives body ranges that lie in the whole payload", () => {
   const bytes = naiveBatch([
-    { type: 0, slot: 1, seq: 1, body: hex("aabb") },
-    { type: 0, slot: 1, seq: 2, body: hex("cc") },
+    { type: 0, slot: 1, seq: 1, body: unhex("aabb") },
+    { type: 0, slot: 1, seq: 2, body: unhex("cc") },
   ]);
   const ranges: number[][] = [];
   decodeRecords(bytes, 2, { onRecord: (_type, _slot, _seq, start, end) => ranges.push([start, end]) });
   assertEquals(ranges, [[29, 31], [44, 45]]);
-  assertEquals(toHex(bytes.subarray(29, 31)) + toHex(bytes.subarray(44, 45)), "aabbcc");
+  assertEquals(hex(bytes.subarray(29, 31)) + hex(bytes.subarray(44, 45)), "aabbcc");
 });
 
 Deno.test("decodeRecords reports an error when a batch is cut anywhere, after the records that are whole", () => {
   const records: NaiveRecord[] = [
     { type: 1, slot: 5, seq: 0, body: new Uint8Array(16) },
-    { type: 0, slot: 5, seq: 1, body: hex("81a44974656da24869") },
-    { type: 2, slot: 5, seq: 2, body: hex("00") },
+    { type: 0, slot: 5, seq: 1, body: unhex("81a44974656da24869") },
+    { type: 2, slot: 5, seq: 2, body: unhex("00") },
   ];
   const whole = naiveBatch(records);
   for (let length = 0; length < whole.length; length++) {
@@ -199,7 +200,7 @@ Deno.test("decodeRecords makes of arbitrary bytes what the plain decoder makes o
 Deno.test("decodeRecords trusts no count and no length", () => {
   const beat: NaiveRecord = { type: 4, slot: 1, seq: 1, body: new Uint8Array(0) };
   const data = (body: Uint8Array): NaiveRecord => ({ type: 0, slot: 1, seq: 2, body });
-  const tooLong = naiveBatch([beat, data(hex("00"))]);
+  const tooLong = naiveBatch([beat, data(unhex("00"))]);
   new DataView(tooLong.buffer).setUint32(29 + 9, 0xffffffff);
   const cases: [string, Uint8Array, BatchError["code"], number, number][] = [
     [
@@ -213,13 +214,19 @@ Deno.test("decodeRecords trusts no count and no length", () => {
     ["a wildly overstated count", naiveBatch([beat], { count: MAX_RECORDS }), "count_mismatch", 29, 1],
     ["an enormous body length", tooLong, "truncated", 29, 1],
     ["an unknown record type", naiveBatch([beat, { ...beat, type: 5 }]), "unknown_type", 29, 1],
-    ["an unknown close reason", naiveBatch([{ ...beat, type: 2, body: hex("04") }]), "unknown_reason", 16, 0],
+    [
+      "an unknown close reason",
+      naiveBatch([{ ...beat, type: 2, body: unhex("04") }]),
+      "unknown_reason",
+      16,
+      0,
+    ],
     ["a short OpenSlot", naiveBatch([{ ...beat, type: 1, body: new Uint8Array(15) }]), "bad_length", 16, 0],
     ["a long OpenSlot", naiveBatch([{ ...beat, type: 1, body: new Uint8Array(17) }]), "bad_length", 16, 0],
     ["an empty CloseSlot", naiveBatch([{ ...beat, type: 2 }]), "bad_length", 16, 0],
-    ["a long CloseSlot", naiveBatch([{ ...beat, type: 2, body: hex("0000") }]), "bad_length", 16, 0],
-    ["a short CreditUpdate", naiveBatch([{ ...beat, type: 3, body: hex("000001") }]), "bad_length", 16, 0],
-    ["a heartbeat with a body", naiveBatch([{ ...beat, body: hex("00") }]), "bad_length", 16, 0],
+    ["a long CloseSlot", naiveBatch([{ ...beat, type: 2, body: unhex("0000") }]), "bad_length", 16, 0],
+    ["a short CreditUpdate", naiveBatch([{ ...beat, type: 3, body: unhex("000001") }]), "bad_length", 16, 0],
+    ["a heartbeat with a body", naiveBatch([{ ...beat, body: unhex("00") }]), "bad_length", 16, 0],
   ];
   for (const [name, bytes, code, offset, seen] of cases) {
     const { records, error } = decode(bytes);

@@ -12,7 +12,8 @@ import {
   RecordBuffer,
 } from "../../../src/mux/wire/record_buffer.ts";
 import { FINALIZED, type ItemKind, newItemView, readItem } from "../../../src/mux/wire/stream_frame.ts";
-import { hex, naiveBatch, naiveDecode, toHex } from "./naive_batch.ts";
+import { hex, unhex } from "../../support/hex.ts";
+import { naiveBatch, naiveDecode } from "../../support/naive_batch.ts";
 
 const SLOT = 0xabcdef42;
 
@@ -25,7 +26,7 @@ Deno.test("RecordBuffer encodes every record type to its golden bytes", () => {
     [
       "data",
       16,
-      (b) => b.appendData(SLOT, 7, hex("00aabbcc00"), 1, 4),
+      (b) => b.appendData(SLOT, 7, unhex("00aabbcc00"), 1, 4),
       "00 abcdef42 00000007 00000003 aabbcc",
     ],
     [
@@ -44,7 +45,7 @@ Deno.test("RecordBuffer encodes every record type to its golden bytes", () => {
   for (const [name, size, append, golden] of cases) {
     const buffer = new RecordBuffer(0);
     append(buffer);
-    assertEquals(toHex(content(buffer)), golden.replaceAll(" ", ""), name);
+    assertEquals(hex(content(buffer)), golden.replaceAll(" ", ""), name);
     assertEquals([buffer.length, buffer.count], [size, 1], name);
   }
 });
@@ -52,13 +53,13 @@ Deno.test("RecordBuffer encodes every record type to its golden bytes", () => {
 Deno.test("RecordBuffer encodes the golden stream of one item", () => {
   const open = new RecordBuffer(64);
   open.appendOpenSlot(0, 1n, 1n);
-  assertEquals(toHex(content(open)), "0100000000000000000000001000000000000000010000000000000001");
+  assertEquals(hex(content(open)), "0100000000000000000000001000000000000000010000000000000001");
   const rest = new RecordBuffer(64);
   rest.appendItemText(0, 1, new TextEncoder().encode("Hi"));
   rest.appendData(0, 2, FINALIZED, 0, FINALIZED.length);
   rest.appendClose(0, 3, CloseReason.terminalSent);
   assertEquals(
-    toHex(content(rest)),
+    hex(content(rest)),
     "000000000000000001000000" + "0981a44974656da24869" +
       "0000000000000000020000000aa946696e616c697a6564" +
       "020000000000000003000000" + "0100",
@@ -76,7 +77,7 @@ Deno.test("RecordBuffer wraps item data and text in the shortest header, across 
       else buffer.appendItemText(SLOT, 3, payload);
       assertEquals(buffer.length, encodedItemBytes(kind, n), `${kind} ${n}`);
       const [record] = naiveDecode(batchOf(buffer)).records;
-      assertEquals(toHex(record!.body.subarray(0, 6)), "81a44974656d");
+      assertEquals(hex(record!.body.subarray(0, 6)), "81a44974656d");
       assertEquals(readItem(record!.body, 0, record!.body.length, view), kind, `${kind} ${n}`);
       assertEquals(record!.body.subarray(view.start, view.end), payload);
     }
@@ -101,13 +102,13 @@ Deno.test("RecordBuffer starts a clean batch when it is reused, and keeps its st
   buffer.reset();
   assertEquals([buffer.length, buffer.count], [0, 0]);
   buffer.appendHeartbeat(2, 3);
-  assertEquals(toHex(content(buffer)), "04000000020000000300000000");
+  assertEquals(hex(content(buffer)), "04000000020000000300000000");
   assertEquals(buffer.bytes, storage);
   buffer.reserve(10);
   assertEquals(buffer.bytes.length, storage.length);
   buffer.reserve(100_000);
   assertEquals(buffer.bytes.length >= 100_013, true);
-  assertEquals(toHex(content(buffer)), "04000000020000000300000000");
+  assertEquals(hex(content(buffer)), "04000000020000000300000000");
 });
 
 Deno.test("RecordBuffer encodes any run of records as the plain encoder does", () => {
@@ -150,7 +151,7 @@ Deno.test("RecordBuffer encodes any run of records as the plain encoder does", (
           return { type: 4, slot: id, seq: a as number, body };
       }
     });
-    assertEquals(toHex(batchOf(buffer)), toHex(naiveBatch(records)));
+    assertEquals(hex(batchOf(buffer)), hex(naiveBatch(records)));
     assertEquals(buffer.count, steps.length);
     let visited = 0;
     assertEquals(decodeRecords(batchOf(buffer), buffer.count, { onRecord: () => visited++ }), null);

@@ -16,7 +16,7 @@ import {
   newItemView,
   readItem,
 } from "../../../src/mux/wire/stream_frame.ts";
-import { hex, toHex } from "./naive_batch.ts";
+import { hex, unhex } from "../../support/hex.ts";
 
 const ITEM = "81 a4 4974656d";
 
@@ -28,23 +28,23 @@ function classify(frame: Uint8Array): FrameKind {
 }
 
 Deno.test("The unit frames are the golden bytes", () => {
-  assertEquals(toHex(DROPPED), "a744726f70706564");
-  assertEquals(toHex(DETACHED), "a84465746163686564");
-  assertEquals(toHex(FINALIZED), "a946696e616c697a6564");
-  assertEquals(toHex(HEARTBEAT), "a9486561727462656174");
+  assertEquals(hex(DROPPED), "a744726f70706564");
+  assertEquals(hex(DETACHED), "a84465746163686564");
+  assertEquals(hex(FINALIZED), "a946696e616c697a6564");
+  assertEquals(hex(HEARTBEAT), "a9486561727462656174");
 });
 
 Deno.test("encodeTransportError and encodeSenderError write the golden bytes", () => {
-  assertEquals(toHex(encodeTransportError("boom")), "81ae5472616e73706f72744572726f72a4626f6f6d");
-  assertEquals(toHex(encodeSenderError("boom")), "81ab53656e6465724572726f72a4626f6f6d");
+  assertEquals(hex(encodeTransportError("boom")), "81ae5472616e73706f72744572726f72a4626f6f6d");
+  assertEquals(hex(encodeSenderError("boom")), "81ab53656e6465724572726f72a4626f6f6d");
 });
 
 Deno.test("classifyFrame tells every frame and which of them end a slot", () => {
   const cases: [Uint8Array, FrameKind, boolean][] = [
-    [hex(ITEM + "a24869"), FrameKind.item, false],
-    [hex(ITEM + "2a"), FrameKind.item, false],
-    [hex(ITEM + "9305a420746865c0"), FrameKind.item, false],
-    [hex(ITEM + "c40201c8"), FrameKind.item, false],
+    [unhex(ITEM + "a24869"), FrameKind.item, false],
+    [unhex(ITEM + "2a"), FrameKind.item, false],
+    [unhex(ITEM + "9305a420746865c0"), FrameKind.item, false],
+    [unhex(ITEM + "c40201c8"), FrameKind.item, false],
     [encodeSenderError("soft"), FrameKind.senderError, false],
     [HEARTBEAT, FrameKind.heartbeat, false],
     [DROPPED, FrameKind.dropped, true],
@@ -53,8 +53,8 @@ Deno.test("classifyFrame tells every frame and which of them end a slot", () => 
     [encodeTransportError("hard"), FrameKind.transportError, true],
   ];
   for (const [frame, kind, terminal] of cases) {
-    assertEquals(classify(frame), kind, toHex(frame));
-    assertEquals(isTerminal(kind), terminal, toHex(frame));
+    assertEquals(classify(frame), kind, hex(frame));
+    assertEquals(isTerminal(kind), terminal, hex(frame));
   }
   assertEquals(isTerminal(FrameKind.invalid), false);
 });
@@ -73,12 +73,12 @@ Deno.test("classifyFrame calls a frame that is cut anywhere invalid, or that goe
       assertEquals(
         classify(frame.subarray(0, length)),
         FrameKind.invalid,
-        `${toHex(frame)} cut at ${length}`,
+        `${hex(frame)} cut at ${length}`,
       );
     }
     assertEquals(classify(new Uint8Array([...frame, 0xc0])), FrameKind.invalid);
   }
-  assertEquals(classify(hex(ITEM)), FrameKind.invalid);
+  assertEquals(classify(unhex(ITEM)), FrameKind.invalid);
 });
 
 Deno.test("classifyFrame calls anything near a frame invalid", () => {
@@ -95,7 +95,7 @@ Deno.test("classifyFrame calls anything near a frame invalid", () => {
     "TransportError with trailing bytes": "81ae5472616e73706f72744572726f72a16f6f",
   };
   for (const [name, bytes] of Object.entries(cases)) {
-    assertEquals(classify(hex(bytes)), FrameKind.invalid, name);
+    assertEquals(classify(unhex(bytes)), FrameKind.invalid, name);
   }
 });
 
@@ -126,18 +126,18 @@ Deno.test("readItem reads data and text and calls every other value other", () =
     ["fixstr one short", "a348", "other:"],
   ];
   for (const [name, value, expected] of cases) {
-    const frame = hex(ITEM + value);
+    const frame = unhex(ITEM + value);
     const framed = new Uint8Array(frame.length + 16).fill(0);
     framed.set(frame, 8);
     const kind = readItem(framed, 8, 8 + frame.length, view);
-    assertEquals(`${kind}:${toHex(framed.subarray(view.start, view.end))}`, expected, name);
+    assertEquals(`${kind}:${hex(framed.subarray(view.start, view.end))}`, expected, name);
     assertEquals(view.kind, kind, name);
   }
 });
 
 Deno.test("readItem and classifyFrame never read outside the frame, whatever its bytes", () => {
   const view = newItemView();
-  const near = fc.uint8Array({ maxLength: 30 }).map((bytes) => new Uint8Array([...hex(ITEM), ...bytes]));
+  const near = fc.uint8Array({ maxLength: 30 }).map((bytes) => new Uint8Array([...unhex(ITEM), ...bytes]));
   fc.assert(
     fc.property(fc.oneof(near, fc.uint8Array({ maxLength: 40 })), fc.nat(20), (frame, lead) => {
       const kinds: FrameKind[] = [];
@@ -184,17 +184,17 @@ Deno.test("encodeTransportError cuts a long text between characters", () => {
 
 Deno.test("decodeErrorText bounds a long text and survives bytes that are not UTF-8", () => {
   const long = new Uint8Array([
-    ...hex("81ae5472616e73706f72744572726f72"),
-    ...hex("da9c40"),
+    ...unhex("81ae5472616e73706f72744572726f72"),
+    ...unhex("da9c40"),
     ...new Array(40_000).fill(97),
   ]);
   assertEquals(decodeErrorText(long, 0, long.length), "a".repeat(MAX_ERROR_TEXT_BYTES));
   // A peer may send more than this side would: the cut must not leave half a character behind.
   const wide = new TextEncoder().encode("pp" + "€".repeat(2_000));
   const size = wide.length.toString(16).padStart(4, "0");
-  const frame = new Uint8Array([...hex(`81ae5472616e73706f72744572726f72da${size}`), ...wide]);
+  const frame = new Uint8Array([...unhex(`81ae5472616e73706f72744572726f72da${size}`), ...wide]);
   assertEquals(decodeErrorText(frame, 0, frame.length), "pp" + "€".repeat(1_364));
-  const broken = hex("81ae5472616e73706f72744572726f72 a3 ff62fe");
+  const broken = unhex("81ae5472616e73706f72744572726f72 a3 ff62fe");
   assertEquals(decodeErrorText(broken, 0, broken.length), "\ufffdb\ufffd");
   assertEquals(decodeErrorText(FINALIZED, 0, FINALIZED.length), "");
 });

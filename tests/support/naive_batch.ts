@@ -8,20 +8,6 @@ export interface NaiveRecord {
   body: Uint8Array;
 }
 
-/** Bytes of spaced or unspaced hex. */
-export function hex(text: string): Uint8Array<ArrayBuffer> {
-  const digits = text.replaceAll(/\s/g, "");
-  return Uint8Array.from(
-    { length: digits.length / 2 },
-    (_, i) => Number.parseInt(digits.slice(2 * i, 2 * i + 2), 16),
-  );
-}
-
-/** Hex of bytes, for readable failures. */
-export function toHex(bytes: Uint8Array): string {
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 /** A whole batch. `count` may lie. */
 export function naiveBatch(
   records: readonly NaiveRecord[],
