@@ -11,7 +11,7 @@ const SAMPLE = /eventloop_lag_(p50|p99|max)_seconds(?:\{[^}]*\})? (\S+)$/;
 
 /**
  * Reads the event-loop delay of the process on a port since it was last read; null when it reports none. Reading
- * starts a new interval: prom-client clears its histogram with every scrape.
+ * starts a new interval.
  */
 export async function readLoopDelay(port: number): Promise<LoopDelay | null> {
   try {

@@ -2,7 +2,8 @@
  * How late the event loop of this isolate runs: one interval timer, whose own lateness is what everything else on the
  * loop suffers too. prom-client's figure is no use here: on Deno it comes to a few microseconds whatever the loop does.
  */
-import type { Collectors, HistogramCounts, Labels } from "./metrics.ts";
+import { Histogram } from "./histogram.ts";
+import type { Collectors, Labels } from "./metrics.ts";
 
 /** A block of the loop shows to within this, ms. */
 const INTERVAL_MS = 10;
@@ -39,16 +40,16 @@ export interface LoopDelayFigures {
   readonly max: number;
 }
 
-/** Measures from `start` to `stop`. */
-export class LoopDelay implements HistogramCounts {
-  readonly bounds: readonly number[] = BOUNDS;
-  readonly counts: Float64Array = new Float64Array(BOUNDS.length + 1);
-  sum = 0;
-  count = 0;
+/** Measures from `start` to `stop`, in seconds. */
+export class LoopDelay extends Histogram {
   /** What had been counted when figures were last taken. */
   readonly #taken: Float64Array = new Float64Array(BOUNDS.length + 1);
   #max = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor() {
+    super(BOUNDS);
+  }
 
   /** Starts to measure. The timer keeps the isolate alive until `stop`. */
   start(): void {
@@ -68,11 +69,7 @@ export class LoopDelay implements HistogramCounts {
   /** Counts one delay, in seconds; the clock's rounding may make it negative. */
   record(seconds: number): void {
     const delay = seconds > 0 ? seconds : 0;
-    let index = 0;
-    while (index < BOUNDS.length && delay > BOUNDS[index]!) index++;
-    this.counts[index]!++;
-    this.sum += delay;
-    this.count++;
+    this.observe(delay);
     if (delay > this.#max) this.#max = delay;
   }
 
