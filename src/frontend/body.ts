@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { TokenplaneError } from "../errors.ts";
 import { invalidRequest } from "./error_body.ts";
+import { GatheredBody } from "./gathered_body.ts";
 
 /** Bytes that all bodies being read may hold together. */
 export class BodyBudget {
@@ -32,29 +33,27 @@ export function readBody(
     return done(invalidRequest(`The body must not be encoded, but is "${encoding.slice(0, 32)}".`), NO_BODY);
   }
 
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+  // A client may send its body in pieces of one byte: none of them is kept as it came.
+  const body = new GatheredBody(maxBytes);
 
   function finish(error: TokenplaneError | null): void {
     request.off("data", onData);
     request.off("end", onEnd);
     request.off("close", onGone);
-    budget.held -= length;
+    budget.held -= body.length;
     if (error !== null) {
       // Whatever still comes is read and thrown away by the server, until it closes the connection.
       request.resume();
       return done(error, NO_BODY);
     }
-    done(null, chunks.length === 1 ? chunks[0]! : join(chunks, length));
+    done(null, body.join());
   }
   function onData(chunk: Uint8Array): void {
-    length += chunk.length;
+    if (!body.push(chunk, 0, chunk.length)) return finish(tooLarge(maxBytes));
     budget.held += chunk.length;
-    if (length > maxBytes) return finish(tooLarge(maxBytes));
     if (budget.held > budget.limit) {
-      return finish(new TokenplaneError("overloaded", "Cannot read a request body: too many are being read"));
+      finish(new TokenplaneError("overloaded", "Cannot read a request body: too many are being read"));
     }
-    chunks.push(chunk);
   }
   function onEnd(): void {
     finish(null);
@@ -70,14 +69,4 @@ export function readBody(
 function tooLarge(limit: number): TokenplaneError {
   const text = `The body is larger than the limit of ${limit} bytes.`;
   return new TokenplaneError("too_large", text, { wire: text });
-}
-
-function join(chunks: readonly Uint8Array[], length: number): Uint8Array {
-  const body = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    body.set(chunk, at);
-    at += chunk.length;
-  }
-  return body;
 }

@@ -10,6 +10,7 @@ import type { NoWorker } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
 import type { Outcome } from "../worker/engines/engine.ts";
 import type { CallContext } from "./dispatch.ts";
+import { errorReply } from "./error_body.ts";
 import { errorOfOutcome, outcomeOfError, OutcomeRecord } from "./outcome.ts";
 import { judgeRefusal } from "./refusal.ts";
 import { Relay, type RelayHost } from "./relay.ts";
@@ -73,7 +74,7 @@ export class Call implements RelayHost {
   onClosed(): void {
     if (this.#record.outcome !== null) return;
     this.#relay.abandon("client disconnected");
-    this.#settle("cancelled", null, "the client left");
+    this.#settle("cancelled", 499, null, "the client left");
   }
 
   /** Called a few times per second: every time-out of a request is kept here, so that none needs a timer. */
@@ -89,7 +90,7 @@ export class Call implements RelayHost {
       }
     } else if (isLate(this.#relay.blockedSinceMs, options.stallTimeoutMs)) {
       this.#relay.abandon("client stalled");
-      this.#settle("cancelled", null, "the client took nothing for too long");
+      this.#settle("cancelled", 499, null, "the client took nothing for too long");
       this.#response.destroy();
     } else if (this.#relay.isStreaming && this.#relay.blockedSinceMs < 0) {
       const last = this.#relay.lastWriteMs;
@@ -113,7 +114,7 @@ export class Call implements RelayHost {
   }
 
   onComplete(outcome: Outcome, summary: SummaryNote | null): void {
-    this.#settle(outcome, summary, summary?.detail);
+    this.#settle(outcome, this.#response.statusCode, summary, summary?.detail);
   }
 
   onFailedEarly(outcome: Outcome, detail: string): void {
@@ -146,8 +147,10 @@ export class Call implements RelayHost {
       this.#split.dispatched(context.clock.now());
       context.messenger
         .requestAck(worker.instanceId, GENERATE_HANDLER, payload, context.options.ackTimeoutMs)
-        .then(() => this.#split.accepted(context.clock.now()))
-        .catch((error: unknown) => this.#onRefused(worker, toTokenplaneError(error)));
+        .then(
+          () => this.#split.accepted(context.clock.now()),
+          (error: unknown) => this.#onRefused(worker, toTokenplaneError(error)),
+        );
     } catch (error) {
       this.#fail(toTokenplaneError(error));
     }
@@ -166,20 +169,29 @@ export class Call implements RelayHost {
   /** Nothing has been sent: the client gets a real status. */
   #fail(error: TokenplaneError, outcome: Outcome = outcomeOfError(error)): void {
     this.#relay.abandon(error.code);
-    if (!this.#settle(outcome, null, error.message)) return;
+    const { status } = errorReply(error, this.#context.options.overloadStatus);
+    if (!this.#settle(outcome, status, null, error.message)) return;
     sendError(this.#response, error, this.#request.id, this.#context.options);
   }
 
-  #settle(outcome: Outcome, summary: SummaryNote | null, detail: string | undefined): boolean {
+  #settle(
+    outcome: Outcome,
+    status: number,
+    summary: SummaryNote | null,
+    detail: string | undefined,
+  ): boolean {
     const now = this.#context.clock.now();
     const seconds = (now - this.#startedMs) / 1000;
     if (!this.#record.settle(outcome, seconds, summary, this.#hadRecord)) return false;
     this.#completedMs = now;
     const { log, options, relay } = this.#context;
     this.#split.finish(now, relay.stats.split, this.#request.id, options.logTtftSplit === "on" ? log : null);
-    log[outcome === "ok" || outcome === "cancelled" ? "debug" : "warn"]("request_ended", {
+    // What a client asked for wrongly is its own affair: a warning each would let anyone fill the log.
+    const isOrdinary = outcome === "ok" || outcome === "cancelled" || (status >= 400 && status < 500);
+    log[isOrdinary ? "debug" : "warn"]("request_ended", {
       id: this.#request.id,
       outcome,
+      status,
       worker: this.#worker?.instanceId,
       detail,
     });

@@ -316,7 +316,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const gathered = this.#gathered!;
     this.#gathered = null;
     this.#openSink();
-    for (const chunk of gathered.chunks) this.#writeNow(chunk);
+    if (gathered.length > 0) this.#writeNow(gathered.join());
   }
 
   #isWholeAnswer(outcome: Outcome): boolean {

@@ -7,6 +7,7 @@ import { keepAccepting } from "./accept_keeper.ts";
 import { unroutable } from "./app.ts";
 import { httpErrorBody } from "./error_body.ts";
 import type { FrontendOptions } from "./options.ts";
+import { MAX_OPEN_PER_CONNECTION, PipelineLimit } from "./pipeline_limit.ts";
 
 /** Where to listen. */
 export interface ListenOptions {
@@ -27,16 +28,23 @@ export function createHttpServer(
     overrideGlobalObjects: false,
     errorHandler: unroutable,
   });
+  const pipeline = new PipelineLimit();
   const server = createServer({
     maxHeaderSize: options.maxHeaderBytes,
     headersTimeout: options.headersTimeoutMs,
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: options.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.max(100, Math.min(5_000, options.headersTimeoutMs / 4)),
-  }, (request, response) => void listener(request, response));
+  }, (request, response) => {
+    if (pipeline.admits(request, response)) void listener(request, response);
+  });
   server.maxConnections = options.maxConnections;
   // A token of some hundred bytes must not wait for the acknowledgement of the one before.
-  server.on("connection", (socket: Socket) => socket.setNoDelay(true));
+  server.on("connection", (socket: Socket) => {
+    socket.setNoDelay(true);
+    // Each response that waits its turn listens to it; the default of 10 would write a warning to stderr.
+    socket.setMaxListeners(2 * MAX_OPEN_PER_CONNECTION);
+  });
   server.on("clientError", answerClientError);
   return server;
 }
