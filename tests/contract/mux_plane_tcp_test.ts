@@ -1,8 +1,10 @@
 /** The mux plane over real TCP connections on loopback. */
+import { delay } from "@std/async";
 import { systemClock } from "../../src/clock.ts";
 import type { MuxOptions } from "../../src/mux/options.ts";
 import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
 import { CuttableSockets } from "../support/cuttable_sockets.ts";
+import { until } from "../support/until.ts";
 import { newMuxPlaneHarness } from "./mux_plane_harness.ts";
 import type { PlaneHarness } from "./plane_harness.ts";
 import { testPlane } from "./plane_suite.ts";
@@ -25,20 +27,8 @@ function newHarness(mux: Partial<MuxOptions> = {}): PlaneHarness {
       sockets.get(from.transport)!.cut(to.transport.address.port);
     },
     kill: (node) => void node.transport.shutdown(0),
-    until,
+    until: (condition, what) => until(condition, what, 10_000),
     run: (promise) => promise,
-    linger: () => pass(20),
+    linger: () => delay(20),
   });
-}
-
-function pass(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms));
-}
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = systemClock.now() + 10_000;
-  while (!condition()) {
-    if (systemClock.now() > end) throw new Error(`Waited in vain for ${what}`);
-    await pass(1);
-  }
 }

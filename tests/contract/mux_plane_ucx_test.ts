@@ -1,8 +1,10 @@
 /** The mux plane over UCX. */
+import { delay } from "@std/async";
 import { systemClock } from "../../src/clock.ts";
 import { UcsStatus } from "../../transports/ucx/status.ts";
 import { UcxTransport } from "../../transports/ucx/transport.ts";
 import { UCX_COMPONENT, whyNoUcx, withEnv } from "../ucx/support.ts";
+import { until } from "../support/until.ts";
 import { newMuxPlaneHarness } from "./mux_plane_harness.ts";
 import type { PlaneHarness } from "./plane_harness.ts";
 import { testPlane } from "./plane_suite.ts";
@@ -29,9 +31,9 @@ function newHarness(tls: string): PlaneHarness {
       breakEndpoint(to.transport, from.messenger.instanceId);
     },
     kill: (node) => void node.transport.shutdown(0),
-    until,
+    until: (condition, what) => until(condition, what, 10_000),
     run: (promise) => promise,
-    linger: () => pass(20),
+    linger: () => delay(20),
   });
 }
 
@@ -42,16 +44,4 @@ function breakEndpoint(transport: UcxTransport, peer: string): void {
     if (endpoint.peer === peer) endpoints.report(endpoint, UcsStatus.connectionReset);
   }
   loop.kick();
-}
-
-function pass(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms));
-}
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = systemClock.now() + 10_000;
-  while (!condition()) {
-    if (systemClock.now() > end) throw new Error(`Waited in vain for ${what}`);
-    await pass(1);
-  }
 }

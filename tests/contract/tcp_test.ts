@@ -1,7 +1,8 @@
-import { systemClock } from "../../src/clock.ts";
+import { delay } from "@std/async";
 import type { Transport } from "../../transports/contract.ts";
 import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
 import { PausableSockets } from "../support/pausable_sockets.ts";
+import { until } from "../support/until.ts";
 import type { TransportHarness } from "./transport_harness.ts";
 import { testTransport } from "./transport_suite.ts";
 
@@ -29,20 +30,8 @@ function newTcpHarness(): TransportHarness {
     },
     // Connections of one transport are numbered in order of acceptance, and so are their sockets.
     pause: (at, from) => sockets.get(at)!.pause(from.id),
-    until,
+    until: (condition, what) => until(condition, what, 10_000),
     run: (promise) => promise,
-    linger: () => pass(20),
+    linger: () => delay(20),
   };
-}
-
-function pass(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms));
-}
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = systemClock.now() + 10_000;
-  while (!condition()) {
-    if (systemClock.now() > end) throw new Error(`Waited in vain for ${what}`);
-    await pass(1);
-  }
 }

@@ -1,8 +1,9 @@
 /** The contract suite over UCX, once on TCP and once on shared memory. */
-import { systemClock } from "../../src/clock.ts";
+import { delay } from "@std/async";
 import { MAX_FRAME_BYTES, type Transport } from "../../transports/contract.ts";
 import { UcxTransport } from "../../transports/ucx/transport.ts";
 import { RecordingSink, UCX_COMPONENT, whyNoUcx, withEnv } from "../ucx/support.ts";
+import { until } from "../support/until.ts";
 import type { TransportHarness } from "./transport_harness.ts";
 import { testTransport } from "./transport_suite.ts";
 
@@ -59,9 +60,9 @@ function newUcxHarness(tls: string, dead: Uint8Array): TransportHarness {
       }),
     deadEntry: () => dead,
     pause: (at: Transport) => (at as UcxTransport).runtime!.loop.pause(),
-    until,
+    until: (condition, what) => until(condition, what, 10_000),
     run: (promise) => promise,
-    linger: () => pass(20),
+    linger: () => delay(20),
   };
 }
 
@@ -72,16 +73,4 @@ async function deadEntry(tls: string): Promise<Uint8Array> {
   const entry = transport.addressEntry();
   await transport.shutdown(100);
   return entry;
-}
-
-function pass(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms));
-}
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = systemClock.now() + 10_000;
-  while (!condition()) {
-    if (systemClock.now() > end) throw new Error(`Waited in vain for ${what}`);
-    await pass(1);
-  }
 }

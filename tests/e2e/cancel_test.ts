@@ -3,9 +3,10 @@
  * engine's server sees its connection close within 200 ms. A thousand of them leave nothing behind.
  */
 import { assert, assertEquals } from "@std/assert";
-import { RawClient, until } from "../support/frontend_harness.ts";
+import { RawClient } from "../support/frontend_harness.ts";
 import { LiveSystem, openSockets } from "../support/live_system.ts";
 import { type ScriptedConnection, ScriptedServer } from "../support/scripted_server.ts";
+import { until } from "../support/until.ts";
 
 const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n';
 const STOP = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';

@@ -2,9 +2,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
 import type { Engine, EngineOutput } from "../../src/worker/engines/engine.ts";
-import { RawClient, until } from "../support/frontend_harness.ts";
+import { RawClient } from "../support/frontend_harness.ts";
 import { LiveSystem } from "../support/live_system.ts";
 import { type ScriptedConnection, ScriptedServer } from "../support/scripted_server.ts";
+import { until } from "../support/until.ts";
 
 const CONTENT = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n';
 const FINISH = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import OpenAI from "openai";
 import { LiveSystem } from "../support/live_system.ts";
-import { until } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 const HI = { model: "mock", messages: [{ role: "user" as const, content: "Hi \u{1F600}, \u4f60\u597d" }] };
 

@@ -1,9 +1,9 @@
 /** Nodes that stop without closing anything, that vanish, or that were never nodes. */
 import { assert, assertEquals } from "@std/assert";
 import { deadline, delay } from "@std/async";
-import { until } from "../support/frontend_harness.ts";
 import { LiveSystem } from "../support/live_system.ts";
 import { chat, eventsOf, Program } from "../support/program.ts";
+import { until } from "../support/until.ts";
 
 const LIMIT_MS = 20_000;
 const READY = /serves on (http:\/\/127\.0\.0\.1:\d+), workers join at (127\.0\.0\.1:\d+)/;

@@ -1,8 +1,8 @@
 /** After any mix of finishes, cancels, failures and kills: no slot, no anchor, no descriptor is left. */
 import { assert, assertEquals } from "@std/assert";
 import { concat } from "../support/concat.ts";
-import { until } from "../support/frontend_harness.ts";
 import { LiveSystem, openSockets } from "../support/live_system.ts";
+import { until } from "../support/until.ts";
 
 const chat = (tokens: number, fields: Record<string, unknown> = {}) => ({
   model: "mock",

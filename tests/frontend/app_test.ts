@@ -6,9 +6,9 @@ import {
   parseRaw,
   rawChat,
   RawClient,
-  until,
   withFrontend,
 } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 interface Refusal {
   readonly name: string;

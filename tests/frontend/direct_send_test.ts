@@ -10,7 +10,8 @@ import { SendRing } from "../../src/frontend/egress/send_ring.ts";
 import type { Egress } from "../../src/frontend/egress/sink.ts";
 import { directEgress, ringEgress, SocketSink } from "../../src/frontend/egress/socket_sink.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
-import { FrontendHarness, parseRaw, rawChat, RawClient, until } from "../support/frontend_harness.ts";
+import { FrontendHarness, parseRaw, rawChat, RawClient } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 const LIMIT_MS = 10_000;
 const bytes = (text: string) => new TextEncoder().encode(text);

@@ -1,13 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
-import {
-  FrontendHarness,
-  rawChat,
-  RawClient,
-  until,
-  withFrontend,
-  workerId,
-} from "../support/frontend_harness.ts";
+import { FrontendHarness, rawChat, RawClient, withFrontend, workerId } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 /** A frontend with three workers whose answers to a request are scripted, in turn. */
 async function withRefusals(

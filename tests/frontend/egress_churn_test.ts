@@ -7,9 +7,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { chooseEgress } from "../../src/frontend/egress/choose.ts";
 import { SendRing } from "../../src/frontend/egress/send_ring.ts";
-import { FrontendHarness, until } from "../support/frontend_harness.ts";
+import { FrontendHarness } from "../support/frontend_harness.ts";
 import { type Manner, MANNERS, runClient, SecretWorker } from "../support/churn.ts";
 import { Rng } from "../sim/rng.ts";
+import { until } from "../support/until.ts";
 
 const SECONDS = Number(Deno.env.get("EGRESS_CHURN_SECONDS") ?? 3);
 const SEED = Number(Deno.env.get("EGRESS_CHURN_SEED") ?? 20_260_101);

@@ -1,7 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { ProducerOutcome } from "../../src/plane/notes.ts";
 import type { StreamEnd } from "../../src/stream.ts";
-import { parseRaw, rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
+import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 const DONE = "data: [DONE]\n\n";
 

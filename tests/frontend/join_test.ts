@@ -1,7 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
-import { FrontendHarness, until, workerId } from "../support/frontend_harness.ts";
+import { FrontendHarness, workerId } from "../support/frontend_harness.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
+import { until } from "../support/until.ts";
 
 function setUp(): { clock: VirtualClock; harness: FrontendHarness } {
   const clock = new VirtualClock();

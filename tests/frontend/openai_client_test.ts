@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import OpenAI from "openai";
-import { type FrontendHarness, until, withFrontend } from "../support/frontend_harness.ts";
+import { type FrontendHarness, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 function clientOf(harness: FrontendHarness, apiKey = "k"): OpenAI {
   return new OpenAI({ baseURL: `${harness.base}/v1`, apiKey, maxRetries: 0 });

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { parseRaw, rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
+import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 const EGRESSES = ["auto", "socket", "portable"] as const;
 

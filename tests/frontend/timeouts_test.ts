@@ -1,6 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { parseRaw, rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
+import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
+import { until } from "../support/until.ts";
 
 Deno.test("Call gives up with 504 when no record comes in time", () => {
   const clock = new VirtualClock();

@@ -4,7 +4,8 @@
  * that completed, or is not told for a client that left.
  */
 import { assertEquals } from "@std/assert";
-import { rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
+import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 Deno.test("Frontend cancels 0 of 100 requests that complete and 100 of 100 whose client leaves", () =>
   withFrontend({}, async (harness) => {

@@ -4,7 +4,8 @@
  * makes, or when one such client holds up another.
  */
 import { assert, assertEquals } from "@std/assert";
-import { rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
+import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 /** What the kernel's buffers of one loopback connection take, at most, plus what the relay may keep. */
 const ROOM_BYTES = 16 * 1024 * 1024;

@@ -4,7 +4,8 @@
  * request outlives its client, or when a failure of ours shows its text or counts as a success.
  */
 import { assertEquals } from "@std/assert";
-import { parseRaw, rawChat, RawClient, until, withFrontend } from "../support/frontend_harness.ts";
+import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 Deno.test("Frontend lets go of a request at once when its client leaves behind two large events", () =>
   withFrontend({}, async (harness) => {

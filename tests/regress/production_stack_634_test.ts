@@ -4,13 +4,8 @@
  * behind the last byte counts as lost, or when requests or descriptors are left behind.
  */
 import { assert, assertEquals } from "@std/assert";
-import {
-  type FrontendHarness,
-  rawChat,
-  RawClient,
-  until,
-  withFrontend,
-} from "../support/frontend_harness.ts";
+import { type FrontendHarness, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { until } from "../support/until.ts";
 
 async function leave(harness: FrontendHarness, stream: boolean, when: "a" | "b" | "d"): Promise<void> {
   const client = await RawClient.connect(harness.port);

@@ -218,12 +218,3 @@ export function parseRaw(text: string): RawResponse | null {
     if (size === 0) return { status, head, body, chunks, rest: text.slice(at) };
   }
 }
-
-/** Waits, a turn of the event loop at a time, until `isTrue`; fails after `ms`. */
-export async function until(isTrue: () => boolean, what: string, ms = 3_000): Promise<void> {
-  const end = performance.now() + ms;
-  while (!isTrue()) {
-    if (performance.now() > end) throw new Error(`Waited in vain for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}

@@ -13,7 +13,7 @@ import { OpenAiEngine } from "../../src/worker/engines/openai.ts";
 import type { OpenAiOptions } from "../../src/worker/engines/openai_options.ts";
 import { WorkerNode } from "../../src/worker/node.ts";
 import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
-import { until } from "./frontend_harness.ts";
+import { until } from "./until.ts";
 
 /** A node of the message network over TCP. */
 export interface LiveNode {

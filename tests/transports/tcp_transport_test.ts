@@ -7,17 +7,10 @@ import { type Socket, type SocketSource, systemSockets } from "../../transports/
 import { TcpTransport } from "../../transports/tcp/tcp_transport.ts";
 import { RecordingSink } from "../contract/transport_harness.ts";
 import { unhex } from "../support/hex.ts";
+import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 const EMPTY = new Uint8Array(0);
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 5_000; i++) {
-    if (condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-  throw new Error("Waited in vain");
-}
 
 Deno.test("TcpTransport reads frames off a raw socket and closes it on the first bad byte", async () => {
   const transport = new TcpTransport();
@@ -36,7 +29,7 @@ Deno.test("TcpTransport reads frames off a raw socket and closes it on the first
   const conn = await Deno.connect({ hostname, port });
   await conn.write(encodeFrame(3, EMPTY, EMPTY).subarray(0, 10));
   conn.close();
-  await until(() => sink.closed.length === 4);
+  await until(() => sink.closed.length === 4, "four closed connections", 5_000);
   assertEquals(transport.stats.rejections["cut_frame"], 1);
   await transport.shutdown(100);
 });
@@ -56,9 +49,9 @@ Deno.test("TcpTransport loses its lane when the peer sends anything but refusals
     transport.send("peer", 0, 0, EMPTY, []);
     const conn = await listener.accept();
     await conn.write(back);
-    await until(() => sink.refused.length === refusals);
+    await until(() => sink.refused.length === refusals, `${refusals} refusals`, 5_000);
     if (back[2] === 4) conn.close();
-    await until(() => sink.lost.length > 0);
+    await until(() => sink.lost.length > 0, "a lost lane", 5_000);
     if (back[2] !== 4) conn.close();
     sink.lost.length = 0;
   }
@@ -114,7 +107,7 @@ Deno.test("TcpTransport takes no more connections than it is told to", async () 
   await transport.start(new RecordingSink());
   const { hostname, port } = transport.address;
   const conns = [await Deno.connect({ hostname, port }), await Deno.connect({ hostname, port })];
-  await until(() => transport.stats.connections === 2);
+  await until(() => transport.stats.connections === 2, "two connections", 5_000);
   const third = await Deno.connect({ hostname, port });
   assertEquals(await third.read(new Uint8Array(1)).catch(() => null), null);
   assertEquals(transport.stats.rejections, { too_many_connections: 1 });
@@ -132,8 +125,7 @@ Deno.test("TcpTransport cuts a peer off that does not read its refusals", async 
   const frame = encodeFrame(0, new Uint8Array(60_000), EMPTY);
   let isCut = false;
   for (let i = 0; i < 2_000 && !isCut; i++) isCut = await conn.write(frame).then(() => false, () => true);
-  await until(() => sink.closed.length === 1);
-  assert(isCut || sink.closed.length === 1);
+  await until(() => sink.closed.length === 1, "the closed connection", 5_000);
   assertEquals(sink.frames.length, 0);
   conn.close();
   await transport.shutdown(100);
