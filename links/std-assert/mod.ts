@@ -49,16 +49,6 @@ export function assertNotEquals<T>(actual: T, expected: T, msg?: string): void {
   }
 }
 
-/** Identity, as `Object.is`. */
-export function assertStrictEquals<T>(actual: unknown, expected: T, msg?: string): asserts actual is T {
-  if (!Object.is(actual, expected)) stop(`Expected ${show(expected)} itself, got ${show(actual)}`, msg);
-}
-
-/** Neither null nor undefined. */
-export function assertExists<T>(actual: T, msg?: string): asserts actual is NonNullable<T> {
-  if (actual === undefined || actual === null) stop(`Expected a value, got ${actual}`, msg);
-}
-
 /** `actual instanceof expectedType`. */
 export function assertInstanceOf<E>(
   actual: unknown,
@@ -77,25 +67,6 @@ export function assertStringIncludes(actual: string, expected: string, msg?: str
 /** `actual` matches `expected`. */
 export function assertMatch(actual: string, expected: RegExp, msg?: string): void {
   if (actual.search(expected) < 0) stop(`Expected ${show(actual)} to match ${expected}`, msg);
-}
-
-/** `actual` does not match `expected`. */
-export function assertNotMatch(actual: string, expected: RegExp, msg?: string): void {
-  if (actual.search(expected) >= 0) stop(`Expected ${show(actual)} not to match ${expected}`, msg);
-}
-
-/** Within `tolerance` (default: a 1e-7th of the expected value). */
-export function assertAlmostEquals(actual: number, expected: number, tolerance?: number, msg?: string): void {
-  if (Object.is(actual, expected)) return;
-  const allowed = tolerance ?? Math.abs(Number.isFinite(expected) ? expected * 1e-7 : 1e-7);
-  if (!(Math.abs(expected - actual) <= allowed)) {
-    stop(`Expected ${expected} within ${allowed}, got ${actual}`, msg);
-  }
-}
-
-/** `actual > expected`. */
-export function assertGreater<T>(actual: T, expected: T, msg?: string): void {
-  if (!(actual > expected)) stop(`Expected ${show(actual)} > ${show(expected)}`, msg);
 }
 
 /** `actual >= expected`. */
