@@ -1,5 +1,5 @@
 /** `encode` of `@std/msgpack`, on top of `@msgpack/msgpack`. */
-import { encode as encodeWith } from "@msgpack/msgpack";
+import { Encoder } from "@msgpack/msgpack";
 import type { ValueMap, ValueType } from "./types.ts";
 
 export type { ValueMap, ValueType };
@@ -7,10 +7,21 @@ export type { ValueMap, ValueType };
 const MAX_UINT64 = 0xffff_ffff_ffff_ffffn;
 const MIN_INT64 = -0x8000_0000_0000_0000n;
 
+/** A larger result leaves its encoder's memory to the collector. */
+const MAX_KEPT_BYTES = 65_536;
+
+let encoder = newEncoder();
+
+function newEncoder(): Encoder {
+  return new Encoder({ useBigInt64: true });
+}
+
 /** Encodes a value as MessagePack. Bigints become int64 or uint64. Throws on anything that is not a value. */
 export function encode(object: ValueType): Uint8Array<ArrayBuffer> {
   check(object);
-  return encodeWith(object, { useBigInt64: true });
+  const bytes = encoder.encode(object);
+  if (bytes.length > MAX_KEPT_BYTES) encoder = newEncoder();
+  return bytes;
 }
 
 /** The npm package wraps large bigints around and writes undefined as nil; the API promises an error instead. */

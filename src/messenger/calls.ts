@@ -10,7 +10,10 @@ interface PendingCall {
   readonly decode: (payload: Uint8Array) => unknown;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: TokenplaneError) => void;
-  timer: TimerHandle;
+  readonly handler: string;
+  readonly timeoutMs: number;
+  /** By the clock. */
+  readonly deadline: number;
 }
 
 /** A call that has begun: end it early with `fail`. */
@@ -38,6 +41,9 @@ const MAX_ERROR_TEXT_BYTES = 4_096;
 export class Calls {
   readonly arena: ResponseArena<PendingCall>;
   readonly #clock: Clock;
+  /** One for all calls, at the earliest deadline: nearly every call is answered long before its own. */
+  #timer: TimerHandle = null;
+  #timerAt = Infinity;
 
   constructor(workerId: bigint, clock: Clock) {
     this.arena = new ResponseArena(workerId);
@@ -53,7 +59,9 @@ export class Calls {
       decode: target.decode,
       resolve,
       reject,
-      timer: null,
+      handler: target.handler,
+      timeoutMs: target.timeoutMs,
+      deadline: this.#clock.now() + target.timeoutMs,
     };
     const slot = this.arena.acquire(call, header, at);
     if (slot < 0) throw new TokenplaneError("overloaded", "Cannot call: every response slot is taken");
@@ -61,10 +69,7 @@ export class Calls {
       const found = this.arena.find(header, at);
       if (found?.value === call) this.#end(slot, call).reject(error);
     };
-    call.timer = this.#clock.setTimer(() => {
-      const text = `Cannot call "${target.handler}": no answer within ${Math.ceil(target.timeoutMs)} ms`;
-      fail(new TokenplaneError("timeout", text));
-    }, target.timeoutMs);
+    this.#arm(call.deadline);
     return { answer: promise, fail };
   }
 
@@ -114,7 +119,36 @@ export class Calls {
 
   #end(slot: number, call: PendingCall): PendingCall {
     this.arena.release(slot);
-    this.#clock.clearTimer(call.timer);
+    if (this.arena.pending === 0) this.#disarm();
     return call;
+  }
+
+  #arm(deadline: number): void {
+    if (deadline >= this.#timerAt) return;
+    this.#disarm();
+    this.#timerAt = deadline;
+    this.#timer = this.#clock.setTimer(() => this.#onTimer(), Math.max(0, deadline - this.#clock.now()));
+  }
+
+  #disarm(): void {
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer);
+    this.#timer = null;
+    this.#timerAt = Infinity;
+  }
+
+  #onTimer(): void {
+    this.#timer = null;
+    this.#timerAt = Infinity;
+    const now = this.#clock.now();
+    let next = Infinity;
+    this.arena.forEach((call, slot) => {
+      if (call.deadline > now) {
+        next = Math.min(next, call.deadline);
+        return;
+      }
+      const text = `Cannot call "${call.handler}": no answer within ${Math.ceil(call.timeoutMs)} ms`;
+      this.#end(slot, call).reject(new TokenplaneError("timeout", text));
+    });
+    this.#arm(next);
   }
 }

@@ -17,7 +17,7 @@ import { HandlerTable } from "./handlers.ts";
 import { parseJson, stringifyJson } from "./json.ts";
 import { type MessengerOptions, type MessengerStats, newMessengerStats } from "./messenger_options.ts";
 import { OrderedLanes } from "./ordered_lanes.ts";
-import { Outbox } from "./outbox.ts";
+import { type CallRequest, Outbox } from "./outbox.ts";
 import { encodeWorkerAddress, type PeerInfo } from "./peer_info.ts";
 import { type PeerRecord, PeerTable } from "./peers.ts";
 import { RequestRunner } from "./requests.ts";
@@ -195,8 +195,8 @@ export class Messenger implements MessengerPort {
     return await this.#call(peer, handler, stringifyJson(value), ResponseType.unary, timeoutMs, parseJson);
   }
 
-  async requestAck(peer: InstanceId, handler: string, payload: Uint8Array, timeoutMs: number): Promise<void> {
-    await this.#call(peer, handler, payload, ResponseType.ackNack, timeoutMs, () => undefined);
+  requestAck(peer: InstanceId, handler: string, payload: Uint8Array, timeoutMs: number): Promise<void> {
+    return this.#call(peer, handler, payload, ResponseType.ackNack, timeoutMs, nothing) as Promise<void>;
   }
 
   /** Unary call with raw bytes both ways. Rejects as `requestJson` does. */
@@ -236,7 +236,7 @@ export class Messenger implements MessengerPort {
     return this.#shutdown;
   }
 
-  async #call(
+  #call(
     peer: InstanceId,
     handler: string,
     payload: Uint8Array,
@@ -245,13 +245,20 @@ export class Messenger implements MessengerPort {
     decode: (payload: Uint8Array) => unknown,
   ): Promise<unknown> {
     const record = this.#peers.get(peer);
-    if (record === undefined) throw unknownPeer(peer);
-    const begun = this.#clock.now();
+    if (record === undefined) return Promise.reject(unknownPeer(peer));
+    const request = { handler, payload, responseType, timeoutMs, decode };
     // System handlers are there or not; for others a peer is asked once, and again only when the name is missing.
-    if (handler.startsWith("_")) this.stats.directCalls++;
-    else await this.#requireHandler(record, handler, begun + timeoutMs);
+    if (!handler.startsWith("_")) return this.#callKnown(record, request);
+    this.stats.directCalls++;
+    return this.outbox.call(record, request);
+  }
+
+  async #callKnown(record: PeerRecord, request: CallRequest): Promise<unknown> {
+    const { handler, timeoutMs } = request;
+    const begun = this.#clock.now();
+    await this.#requireHandler(record, handler, begun + timeoutMs);
     const left = Math.max(0, timeoutMs - (this.#clock.now() - begun));
-    return await this.outbox.call(record, { handler, payload, responseType, timeoutMs: left, decode });
+    return await this.outbox.call(record, { ...request, timeoutMs: left });
   }
 
   async #requireHandler(record: PeerRecord, handler: string, end: number): Promise<void> {
@@ -380,6 +387,8 @@ export class Messenger implements MessengerPort {
     this.#clock.clearTimer(timer);
   }
 }
+
+function nothing(): void {}
 
 function unknownPeer(peer: InstanceId): TokenplaneError {
   return new TokenplaneError("peer_unknown", `Cannot reach peer "${peer}": it is not registered`);

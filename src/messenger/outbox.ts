@@ -71,25 +71,42 @@ export class Outbox {
   }
 
   /** Calls a handler; rejects as `MessengerPort.requestJson` does. */
-  async call(to: Route, request: CallRequest): Promise<unknown> {
-    const { handler, payload, responseType } = request;
-    const isStaged = payload.length > this.stagingThreshold;
-    const handle = isStaged ? this.staging.stage([payload], payload.length) : null;
-    const headers = handle === null ? undefined : { [STAGED_HEADER]: handle };
-    const header = encodeRequestHeader(responseType, handler, headers);
-    const target = { ...request, peer: to.instanceId, lane: CONTROL_LANE };
+  call(to: Route, request: CallRequest): Promise<unknown> {
+    const { payload } = request;
     try {
-      const call = this.calls.begin(target, header, REQUEST_ID_AT);
-      const parts = isStaged ? NO_PARTS : [payload];
-      to.transport.send(to.instanceId, CONTROL_LANE, MessageType.message, header, parts, (error) => {
-        if (error === null) return;
-        this.sendErrors++;
-        call.fail(error);
-      });
-      return await call.answer;
-    } finally {
-      if (handle !== null) this.staging.unstage(handle);
+      if (payload.length <= this.stagingThreshold) return this.#call(to, request, [payload], null);
+      const handle = this.staging.stage([payload], payload.length);
+      return this.#callStaged(to, request, handle);
+    } catch (caught) {
+      return Promise.reject(caught);
     }
+  }
+
+  async #callStaged(to: Route, request: CallRequest, handle: string): Promise<unknown> {
+    try {
+      return await this.#call(to, request, NO_PARTS, handle);
+    } finally {
+      this.staging.unstage(handle);
+    }
+  }
+
+  #call(
+    to: Route,
+    request: CallRequest,
+    parts: readonly Uint8Array[],
+    staged: string | null,
+  ): Promise<unknown> {
+    const { handler, responseType, timeoutMs, decode } = request;
+    const headers = staged === null ? undefined : { [STAGED_HEADER]: staged };
+    const header = encodeRequestHeader(responseType, handler, headers);
+    const target = { peer: to.instanceId, lane: CONTROL_LANE, handler, timeoutMs, decode };
+    const call = this.calls.begin(target, header, REQUEST_ID_AT);
+    to.transport.send(to.instanceId, CONTROL_LANE, MessageType.message, header, parts, (error) => {
+      if (error === null) return;
+      this.sendErrors++;
+      call.fail(error);
+    });
+    return call.answer;
   }
 
   #sendStaged(
