@@ -18,6 +18,10 @@ export class BodyBudget {
 export type BodyResult = (error: TokenplaneError | null, body: Uint8Array) => void;
 
 const NO_BODY = new Uint8Array(0);
+/** Pieces that any body may come in, however small they are. */
+const FREE_PIECES = 1_024;
+/** Bytes that the pieces beyond must have on average: each costs the time of hundreds of bytes. */
+const MEAN_PIECE_BYTES = 16;
 
 /** Reads the body of `request` and calls `done` once. The head's declared length is checked before a byte is read. */
 export function readBody(
@@ -36,6 +40,8 @@ export function readBody(
   // A client may send its body in pieces of one byte: none of them is kept as it came.
   const body = new GatheredBody(maxBytes);
 
+  let pieces = 0;
+
   function finish(error: TokenplaneError | null): void {
     request.off("data", onData);
     request.off("end", onEnd);
@@ -51,7 +57,11 @@ export function readBody(
   function onData(chunk: Uint8Array): void {
     if (!body.push(chunk, 0, chunk.length)) return finish(tooLarge(maxBytes));
     budget.held += chunk.length;
-    if (budget.held > budget.limit) {
+    if (++pieces > FREE_PIECES + body.length / MEAN_PIECE_BYTES) {
+      finish(invalidRequest("The body comes in too many pieces."));
+      // Nothing is to be gained from reading the rest, and the answer can wait for nobody.
+      request.destroy();
+    } else if (budget.held > budget.limit) {
       finish(new TokenplaneError("overloaded", "Cannot read a request body: too many are being read"));
     }
   }

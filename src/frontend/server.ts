@@ -1,6 +1,6 @@
 /** The HTTP server under the routes: limits of the connection, and the answers to what is no request. */
 import { getRequestListener } from "@hono/node-server";
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import { keepAccepting } from "./accept_keeper.ts";
@@ -8,6 +8,9 @@ import { unroutable } from "./app.ts";
 import { httpErrorBody } from "./error_body.ts";
 import type { FrontendOptions } from "./options.ts";
 import { MAX_OPEN_PER_CONNECTION, PipelineLimit } from "./pipeline_limit.ts";
+
+/** How long the rest of a body that has been answered may take, ms. */
+const LINGER_MS = 5_000;
 
 /** Where to listen. */
 export interface ListenOptions {
@@ -36,7 +39,11 @@ export function createHttpServer(
     keepAliveTimeout: options.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.max(100, Math.min(5_000, options.headersTimeoutMs / 4)),
   }, (request, response) => {
-    if (pipeline.admits(request, response)) void listener(request, response);
+    if (!pipeline.admits(request, response)) return;
+    response.once("finish", () => {
+      if (!request.complete) closeUnlessRead(request);
+    });
+    void listener(request, response);
   });
   server.maxConnections = options.maxConnections;
   // A token of some hundred bytes must not wait for the acknowledgement of the one before.
@@ -68,6 +75,15 @@ export function listen(server: Server, where: ListenOptions, backlog: number): P
       else reject(toTokenplaneError(new Error("The server has no address")));
     });
   });
+}
+
+/** A client that has its answer and still sends: it may be on its way to read it, or never stop. */
+function closeUnlessRead(request: IncomingMessage): void {
+  const { socket } = request;
+  const timer = setTimeout(() => {
+    if (!request.complete) socket.destroy();
+  }, LINGER_MS);
+  socket.once("close", () => clearTimeout(timer));
 }
 
 interface ServedSocket extends Socket {

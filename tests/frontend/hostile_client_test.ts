@@ -10,7 +10,11 @@ import { until } from "../support/until.ts";
 
 class FakeRequest extends EventEmitter {
   readonly headers: Record<string, string> = {};
+  isDestroyed = false;
   resume(): void {}
+  destroy(): void {
+    this.isDestroyed = true;
+  }
 }
 
 Deno.test("readBody keeps none of the pieces that a body comes in", () => {
@@ -46,6 +50,25 @@ Deno.test("readBody gives its bytes back whether a body is too large, too much f
     for (let i = 0; i < 5; i++) request.emit("data", new Uint8Array([0x20]));
     last(request);
     assertEquals([codes, budget.held], [[code], 0]);
+  }
+});
+
+Deno.test("readBody gives up a body in ever smaller pieces, and takes one that merely trickles", () => {
+  for (
+    const { bytes, pieces, isTaken } of [
+      { bytes: 1, pieces: 1_000, isTaken: true },
+      { bytes: 1, pieces: 2_000, isTaken: false },
+      { bytes: 20, pieces: 20_000, isTaken: true },
+    ]
+  ) {
+    const request = new FakeRequest();
+    const budget = new BodyBudget(1_000_000);
+    const codes: (string | undefined)[] = [];
+    readBody(request as unknown as IncomingMessage, 1_000_000, budget, (error) => codes.push(error?.code));
+    for (let i = 0; i < pieces; i++) request.emit("data", new Uint8Array(bytes));
+    if (isTaken) request.emit("end");
+    assertEquals([codes, request.isDestroyed], isTaken ? [[undefined], false] : [["invalid_request"], true]);
+    assertEquals(budget.held, 0);
   }
 });
 
