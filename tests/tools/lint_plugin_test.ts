@@ -36,8 +36,12 @@ Deno.test("importFault lets imports point downwards only", () => {
     ["src/modes/a.ts", "transports/tcp/tcp_transport.ts", false, true],
     ["src/errors.ts", "src/clock.ts", false, false],
     ["src/modes/a.ts", "src/new/thing.ts", false, false],
+    ["src/modes/a.ts", "tests/support/hex.ts", false, false],
+    ["transports/tcp/a.ts", "tools/compile.ts", true, false],
     ["tests/a_test.ts", "src/mux/mux.ts", false, true],
+    ["tools/a.ts", "src/config/table.ts", false, true],
     ["main.ts", "src/modes/start.ts", false, true],
+    ["main.ts", "deno.json", false, true],
   ];
   for (const [from, to, isTypeOnly, good] of cases) {
     assertEquals(importFault(from, to, isTypeOnly) === null, good, `${from} → ${to}`);
