@@ -31,6 +31,7 @@ export interface AttachAnswer extends AttachGrant {
   readonly heartbeatIntervalMs: number;
 }
 
+/** An attach; `streamId` and `workerId` name the sender in a later `_stream_cancel`. */
 export function writeAttachRequest(handle: Handle, streamId: bigint, workerId: bigint): unknown {
   return {
     handle: { hi: handle.hi, lo: handle.lo },
@@ -57,6 +58,7 @@ export function readAttachRequest(input: unknown): AttachRequest {
   };
 }
 
+/** The answer to an attach: the grant, or why it is refused. */
 export function writeAttachResponse(answer: AttachAnswer | { readonly refused: string }): unknown {
   if ("refused" in answer) return { Err: { reason: answer.refused } };
   return {
@@ -88,23 +90,27 @@ export function readAttachResponse(input: unknown): AttachGrant {
   };
 }
 
-/** Reads `{handle}`. */
+/** Reads `{handle}`. Throws `protocol`. */
 export function readHandle(input: unknown): Handle {
   return handleOf(record(input, "an anchor message")["handle"], "handle");
 }
 
+/** Tells a sender, by its own stream id, that nobody wants its stream any more. */
 export function writeCancel(streamId: bigint): unknown {
   return { sender_stream_id: streamId };
 }
 
+/** Reads a cancel. Throws `protocol`. */
 export function readSenderStreamId(input: unknown): bigint {
   return u64(record(input, "a cancel")["sender_stream_id"], "sender_stream_id");
 }
 
+/** Tells a sender, by the handle of its ticket, that nobody wants its stream any more. */
 export function writeStop(handle: Handle, routingSessionId: bigint): unknown {
   return { handle: { hi: handle.hi, lo: handle.lo }, routing_session_id: routingSessionId };
 }
 
+/** Reads a stop. Throws `protocol`. */
 export function readStop(input: unknown): { readonly handle: Handle; readonly routingSessionId: bigint } {
   const fields = record(input, "a stop");
   return {

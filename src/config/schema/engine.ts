@@ -7,6 +7,7 @@ const OPENAI = "OpenAI-compatible engine";
 const mockModes = ["start", "worker"] as const;
 const workerModes = ["worker"] as const;
 
+/** What makes the tokens: which engine, and that engine's own. */
 export const ENGINE_SETTINGS = [
   {
     kind: "text",

@@ -7,6 +7,7 @@ const LIMITS = "HTTP limits";
 const TIMES = "HTTP time limits";
 const ROUTING = "Routing and egress";
 
+/** What a frontend takes from clients and how it answers. */
 export const HTTP_SETTINGS = [
   {
     kind: "secret",

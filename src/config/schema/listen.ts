@@ -5,6 +5,7 @@ import type { Setting } from "../setting.ts";
 const GROUP = "Addresses and process";
 const MAX_SHARDS = 64;
 
+/** Addresses, shards, process and log. */
 export const LISTEN_SETTINGS = [
   {
     kind: "address",

@@ -5,6 +5,7 @@ import type { Setting } from "../setting.ts";
 const modes = ["start", "frontend", "worker"] as const;
 const GROUP = "Streams between frontend and worker";
 
+/** How streams travel between frontend and worker. */
 export const MUX_SETTINGS = [
   {
     kind: "choice",

@@ -3,6 +3,7 @@ import type { Setting } from "../setting.ts";
 
 const GROUP = "Observation";
 
+/** What a process shows of itself. */
 export const OBSERVE_SETTINGS = [
   {
     kind: "address",
