@@ -11,7 +11,7 @@
 
 /** Layers of the product from the bottom up. Those in one row may not see each other. */
 const LAYERS: readonly (readonly string[])[] = [
-  ["src/errors.ts", "src/clock.ts"],
+  ["src/errors.ts", "src/clock.ts", "src/bytes.ts"],
   ["src/observe/"],
   ["transports/"],
   ["src/messenger/"],

@@ -14,11 +14,12 @@
  * a copy into the slab and nothing else.
  */
 import type { ServerResponse } from "node:http";
+import { copyBytes } from "../bytes.ts";
 import { toTokenplaneError } from "../errors.ts";
 import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
 import type { Anchor, StreamConsumer, StreamEnd } from "../stream.ts";
 import type { Outcome } from "../worker/engines/engine.ts";
-import { copyBytes, frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
+import { frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
 import type { SinkHost, SseSink } from "./egress/sink.ts";
 import { type BreakReason, DONE_EVENT, errorEvent } from "./error_body.ts";
 import { EventTail } from "./event_tail.ts";

@@ -2,7 +2,6 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import {
   ChunkSlab,
-  copyBytes,
   frameChunk,
   ownChunk,
   PREFIX_BYTES,
@@ -51,14 +50,4 @@ Deno.test("ChunkSlab never hands the same bytes out twice, and grows only the la
       assertEquals(text(buffer.subarray(end, end + 2)), "\r\n");
     }
   }));
-});
-
-Deno.test("copyBytes copies what it is told to, short or long", () => {
-  for (const length of [0, 1, 48, 49, 1_000]) {
-    const source = Uint8Array.from({ length: length + 4 }, (_, index) => index % 255 + 1);
-    const target = new Uint8Array(length + 10);
-    copyBytes(target, 5, source, 2, 2 + length);
-    assertEquals([...target.subarray(5, 5 + length)], [...source.subarray(2, 2 + length)]);
-    assertEquals([target[4], target[5 + length]], [0, 0]);
-  }
 });

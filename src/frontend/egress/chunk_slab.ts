@@ -62,18 +62,3 @@ export function frameChunk(buffer: Uint8Array, start: number, end: number): numb
   } while (rest !== 0);
   return at;
 }
-
-/** Copies `source[start, end)` to `target` at `at`. */
-export function copyBytes(
-  target: Uint8Array,
-  at: number,
-  source: Uint8Array,
-  start: number,
-  end: number,
-): void {
-  if (end - start <= 48) { // a loop beats the making of a view up to about here
-    for (let i = start; i < end; i++) target[at++] = source[i]!;
-  } else {
-    target.set(source.subarray(start, end), at);
-  }
-}

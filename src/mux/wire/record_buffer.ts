@@ -4,6 +4,7 @@
  * An `append…` never refuses. Whoever stages asks {@linkcode encodedItemBytes} or {@linkcode encodedDataBytes} first
  * whether the record fits the batch; that keeps the policy (caps, pairs, singletons) in one place, the batcher.
  */
+import { copyBytes } from "../../bytes.ts";
 import {
   CLOSE_SLOT_BODY_BYTES,
   type CloseReason,
@@ -36,9 +37,6 @@ export function encodedItemBytes(kind: ItemKind, n: number): number {
 }
 
 const RECORD_TYPES = Object.keys(RecordType).length;
-
-// Up to this many bytes a loop beats `set(subarray())`, which has to allocate a view (bench/record_codec_bench.ts).
-const LOOP_COPY_BYTES = 48;
 
 /** A growable buffer of encoded records. */
 export class RecordBuffer {
@@ -148,14 +146,5 @@ export class RecordBuffer {
     const grown = new Uint8Array(Math.max(needed, this.#bytes.length * 2));
     grown.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = grown;
-  }
-}
-
-/** Copies `src[start, end)` to `dst` at `at`. */
-export function copyBytes(dst: Uint8Array, at: number, src: Uint8Array, start: number, end: number): void {
-  if (end - start <= LOOP_COPY_BYTES) {
-    for (let from = start; from < end; from++) dst[at++] = src[from]!;
-  } else {
-    dst.set(start === 0 && end === src.length ? src : src.subarray(start, end), at);
   }
 }

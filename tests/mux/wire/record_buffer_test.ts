@@ -3,7 +3,6 @@ import fc from "fast-check";
 import { CloseReason, decodeRecords, writeBatchHeader } from "../../../src/mux/wire/batch.ts";
 import {
   CLOSE_SLOT_BYTES,
-  copyBytes,
   CREDIT_BYTES,
   encodedDataBytes,
   encodedItemBytes,
@@ -164,16 +163,6 @@ Deno.test("encodedDataBytes tracks the record arithmetic", () => {
     const buffer = new RecordBuffer(0);
     buffer.appendData(1, 1, new Uint8Array(n), 0, n);
     assertEquals(buffer.length, encodedDataBytes(n));
-  }
-});
-
-Deno.test("copyBytes copies exactly its range at every length around the change of method", () => {
-  const source = Uint8Array.from({ length: 128 }, (_, i) => i + 1);
-  for (let n = 0; n <= 100; n++) {
-    const target = new Uint8Array(130);
-    copyBytes(target, 5, source, 3, 3 + n);
-    assertEquals(target.slice(5, 5 + n), source.slice(3, 3 + n));
-    assertEquals(target.filter((byte) => byte !== 0).length, n);
   }
 });
 
