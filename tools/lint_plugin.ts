@@ -11,14 +11,12 @@
 
 /** Layers of the product from the bottom up. Those in one row may not see each other. */
 const LAYERS: readonly (readonly string[])[] = [
-  ["src/errors.ts", "src/clock.ts", "src/bytes.ts"],
+  ["src/errors.ts", "src/clock.ts", "src/bytes.ts", "src/outcome.ts"],
   ["src/observe/"],
   ["transports/"],
   ["src/messenger/"],
   ["src/stream.ts"],
   ["src/mux/"],
-  // What an engine is and how a response ends: words that the plane's notes and both of its ends share.
-  ["src/worker/engines/engine.ts"],
   ["src/plane/"],
   ["src/routing/"],
   ["src/frontend/", "src/worker/"],

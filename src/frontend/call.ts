@@ -4,14 +4,14 @@
  */
 import type { ServerResponse } from "node:http";
 import { TokenplaneError, toTokenplaneError } from "../errors.ts";
+import type { Outcome } from "../outcome.ts";
 import type { SummaryNote } from "../plane/notes.ts";
 import { encodeRequestMessage, GENERATE_HANDLER } from "../plane/request_message.ts";
 import type { NoWorker } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
-import type { Outcome } from "../worker/engines/engine.ts";
 import type { CallContext } from "./dispatch.ts";
 import { errorReply } from "./error_body.ts";
-import { errorOfOutcome, outcomeOfError, OutcomeRecord } from "./outcome.ts";
+import { errorOfOutcome, outcomeOfError, OutcomeRecord } from "./outcome_record.ts";
 import { judgeRefusal } from "./refusal.ts";
 import { Relay, type RelayHost } from "./relay.ts";
 import { modelNotFound } from "./request.ts";

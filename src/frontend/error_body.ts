@@ -5,7 +5,7 @@
  * `model_not_found` and `too_large`: text that our own checks wrote about the client's own request.
  */
 import { type ErrorCode, TokenplaneError } from "../errors.ts";
-import type { Outcome } from "../worker/engines/engine.ts";
+import type { Outcome } from "../outcome.ts";
 
 /** A refusal as it goes to the client. */
 export interface ErrorReply {

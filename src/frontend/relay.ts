@@ -16,16 +16,16 @@
 import type { ServerResponse } from "node:http";
 import { copyBytes } from "../bytes.ts";
 import { toTokenplaneError } from "../errors.ts";
+import type { Outcome } from "../outcome.ts";
 import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
 import type { Anchor, StreamConsumer, StreamEnd } from "../stream.ts";
-import type { Outcome } from "../worker/engines/engine.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
 import type { SinkHost, SseSink } from "./egress/sink.ts";
 import { type BreakReason, DONE_EVENT, errorEvent } from "./error_body.ts";
 import { EventTail } from "./event_tail.ts";
 import type { Flushable, FlushList } from "./flush_list.ts";
 import { GatheredBody } from "./gathered_body.ts";
-import { outcomeOf } from "./outcome.ts";
+import { outcomeOf } from "./outcome_record.ts";
 import type { FrontendStats } from "./stats.ts";
 
 const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });

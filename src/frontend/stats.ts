@@ -1,7 +1,7 @@
 /** Counts of one frontend: plain fields, written on the path, read at scrape. */
 import type { ErrorCode } from "../errors.ts";
 import { Histogram } from "../observe/histogram.ts";
-import type { Outcome } from "../worker/engines/engine.ts";
+import { newOutcomeCounts, type Outcome } from "../outcome.ts";
 import { SplitStats } from "./ttft_split.ts";
 
 /** Routes that workers answer. */
@@ -9,30 +9,11 @@ export const ENDPOINTS = Object.freeze(["chat_completions", "completions"] as co
 /** One of {@linkcode ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
 
-/** Outcomes in the order they are shown in. */
-export const OUTCOMES: readonly Outcome[] = Object.freeze([
-  "ok",
-  "cancelled",
-  "upstream_error",
-  "truncated",
-  "dropped",
-  "timeout",
-  "internal_error",
-]);
-
 /** Requests of one endpoint and kind. */
 export class RequestStats {
   started = 0;
   /** Requests that a worker was asked for, by how they ended: exactly one each. */
-  readonly outcomes: Record<Outcome, number> = {
-    ok: 0,
-    cancelled: 0,
-    upstream_error: 0,
-    truncated: 0,
-    dropped: 0,
-    timeout: 0,
-    internal_error: 0,
-  };
+  readonly outcomes: Record<Outcome, number> = newOutcomeCounts();
   readonly firstTokenSeconds = new Histogram(
     [0.001, 0.0022, 0.0047, 0.01, 0.022, 0.047, 0.1, 0.22, 0.47, 1, 2.2, 4.7, 10, 22, 48, 100, 220, 480],
   );

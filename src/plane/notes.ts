@@ -11,22 +11,13 @@
  * `detail` is for logs and may be absent. Unknown fields are ignored.
  */
 import { TokenplaneError } from "../errors.ts";
+import { OUTCOMES, type ProducerOutcome, type TokenUsage } from "../outcome.ts";
 
 /** What the producer's response starts with. */
 export interface HeadNote {
   /** HTTP status, 200 to 599. */
   readonly status: number;
   readonly contentType: string;
-}
-
-/** How the producer says it went; `cancelled` and `dropped` are not the producer's to say. */
-export type ProducerOutcome = "ok" | "upstream_error" | "truncated" | "timeout" | "internal_error";
-
-/** Token counts as the engine reported them. */
-export interface TokenUsage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly totalTokens: number;
 }
 
 /** What the producer saw go by; never written into the response. */
@@ -43,7 +34,9 @@ export type Note =
   | { readonly kind: "head"; readonly head: HeadNote }
   | { readonly kind: "summary"; readonly summary: SummaryNote };
 
-const OUTCOMES: readonly string[] = ["ok", "upstream_error", "truncated", "timeout", "internal_error"];
+const PRODUCER_OUTCOMES: readonly string[] = OUTCOMES.filter((outcome) =>
+  outcome !== "cancelled" && outcome !== "dropped"
+);
 // Room for every finish reason and the detail in JSON escapes.
 const MAX_NOTE_CHARS = 65_536;
 const MAX_CONTENT_TYPE_CHARS = 256;
@@ -106,8 +99,8 @@ function decodeHead(fields: Record<string, unknown>): HeadNote {
 
 function decodeSummary(fields: Record<string, unknown>): SummaryNote {
   const { outcome, usage, finish_reasons: reasons, detail } = fields;
-  if (typeof outcome !== "string" || !OUTCOMES.includes(outcome)) {
-    throw refuse(`"outcome" must be one of ${OUTCOMES.join(", ")}`);
+  if (typeof outcome !== "string" || !PRODUCER_OUTCOMES.includes(outcome)) {
+    throw refuse(`"outcome" must be one of ${PRODUCER_OUTCOMES.join(", ")}`);
   }
   const areReasons = Array.isArray(reasons) && reasons.length <= MAX_FINISH_REASONS &&
     reasons.every((reason) => typeof reason === "string" && reason.length <= MAX_FINISH_REASON_CHARS);

@@ -5,8 +5,6 @@
 import type { InstanceId } from "../../transports/contract.ts";
 import type { Anchor, Sender, StreamConsumer, Ticket } from "../stream.ts";
 
-export type { Anchor, Handle, Sender, SenderEnd, StreamConsumer, StreamEnd, Ticket } from "../stream.ts";
-
 /** One way of getting response streams from a worker back to a frontend. */
 export interface ResponsePlane {
   /** Frontend: a new stream from `producer` (null: anyone who holds the ticket). */

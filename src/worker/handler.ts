@@ -7,6 +7,7 @@
 import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import type { MessageOrigin, MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
+import { newOutcomeCounts, type Outcome } from "../outcome.ts";
 import {
   decodeRequestMessage,
   DEFAULT_REQUEST_LIMITS,
@@ -14,7 +15,7 @@ import {
   type RequestLimits,
 } from "../plane/request_message.ts";
 import type { ResponsePlane } from "../plane/types.ts";
-import type { Engine, Outcome } from "./engines/engine.ts";
+import type { Engine } from "./engines/engine.ts";
 import type { PeerPreparation } from "./peer_preparation.ts";
 import { type SentCounts, type StreamResult, WorkerStream } from "./worker_stream.ts";
 
@@ -49,15 +50,7 @@ export class RequestHandler {
   readonly stats: RequestStats = {
     accepted: 0,
     refused: {},
-    outcomes: {
-      ok: 0,
-      cancelled: 0,
-      upstream_error: 0,
-      truncated: 0,
-      dropped: 0,
-      timeout: 0,
-      internal_error: 0,
-    },
+    outcomes: newOutcomeCounts(),
     promptTokens: 0,
     completionTokens: 0,
     sent: { records: 0, bytes: 0 },

@@ -1,12 +1,13 @@
 /** One request on the worker: what its engine writes goes to its sender, and exactly one outcome is recorded. */
+import type { Outcome, TokenUsage } from "../outcome.ts";
 import { encodeHeadNote, encodeSummaryNote } from "../plane/notes.ts";
 import type { Sender, SenderEnd } from "../stream.ts";
-import type { EngineOutput, EngineSummary, Outcome, Usage } from "./engines/engine.ts";
+import type { EngineOutput, EngineSummary } from "./engines/engine.ts";
 
 /** How one request ended. */
 export interface StreamResult {
   readonly outcome: Outcome;
-  readonly usage: Usage | null;
+  readonly usage: TokenUsage | null;
   readonly detail: string;
 }
 

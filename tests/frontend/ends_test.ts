@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { ProducerOutcome } from "../../src/plane/notes.ts";
+import type { ProducerOutcome } from "../../src/outcome.ts";
 import type { StreamEnd } from "../../src/stream.ts";
 import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
 import { until } from "../support/until.ts";

@@ -4,21 +4,21 @@
  * stopped at the finish reason and counted zero tokens. Fails on zero, on doubled usage, or on a changed stream.
  */
 import { assertEquals } from "@std/assert";
-import type { Usage } from "../../src/worker/engines/engine.ts";
+import type { TokenUsage } from "../../src/outcome.ts";
 import { StreamObserver } from "../../src/worker/engines/stream_observer.ts";
 import { everyCut } from "../support/sse_feeding.ts";
 
 const HI = '{"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}],"usage":null}';
 const STOP = '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}';
 const TAIL = '{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8}}';
-const EIGHT: Usage = { promptTokens: 7, completionTokens: 1, totalTokens: 8 };
+const EIGHT: TokenUsage = { promptTokens: 7, completionTokens: 1, totalTokens: 8 };
 
 function withUsage(event: string, completion: number): string {
   const usage = { prompt_tokens: 7, completion_tokens: completion, total_tokens: 7 + completion };
   return JSON.stringify({ ...JSON.parse(event), usage });
 }
 
-const CASES: [string, string[], Usage | null][] = [
+const CASES: [string, string[], TokenUsage | null][] = [
   ["usage on a tail chunk", [HI, STOP, TAIL, "[DONE]"], EIGHT],
   ["usage on the finish chunk and again on the tail", [HI, withUsage(STOP, 1), TAIL, "[DONE]"], EIGHT],
   ["usage on every chunk, running totals", [withUsage(HI, 0), withUsage(STOP, 1), TAIL, "[DONE]"], EIGHT],

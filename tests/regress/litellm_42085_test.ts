@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { systemClock } from "../../src/clock.ts";
-import type { Outcome } from "../../src/worker/engines/engine.ts";
+import type { Outcome } from "../../src/outcome.ts";
 import { OpenAiEngine } from "../../src/worker/engines/openai.ts";
 import { type BodyEnd, type MissingDone, StreamObserver } from "../../src/worker/engines/stream_observer.ts";
 import { chatRequest, RecordingOutput } from "../support/recording_output.ts";

@@ -3,7 +3,7 @@ import net from "node:net";
 import type { Clock } from "../../src/clock.ts";
 import { FrontendNode, type FrontendParts } from "../../src/frontend/node.ts";
 import type { FrontendOptions } from "../../src/frontend/options.ts";
-import { OUTCOMES } from "../../src/frontend/stats.ts";
+import { OUTCOMES } from "../../src/outcome.ts";
 import { decodeRequestMessage, type RequestMessage } from "../../src/plane/request_message.ts";
 import { ScriptedMessenger } from "./scripted_messenger.ts";
 import { ScriptedPlane, type ScriptedStream } from "./scripted_plane.ts";

@@ -3,7 +3,7 @@ import OpenAI from "openai";
 import { systemClock } from "../../src/clock.ts";
 import { FrontendNode } from "../../src/frontend/node.ts";
 import type { FrontendOptions } from "../../src/frontend/options.ts";
-import { OUTCOMES } from "../../src/frontend/stats.ts";
+import { OUTCOMES } from "../../src/outcome.ts";
 import { Messenger } from "../../src/messenger/messenger.ts";
 import type { MuxOptions } from "../../src/mux/options.ts";
 import { MuxPlane } from "../../src/plane/mux_plane.ts";

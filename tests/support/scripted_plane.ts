@@ -1,11 +1,7 @@
 /** A response plane without a network: the test is the worker. */
 import type { InstanceId } from "../../transports/contract.ts";
-import {
-  encodeHeadNote,
-  encodeSummaryNote,
-  type ProducerOutcome,
-  type TokenUsage,
-} from "../../src/plane/notes.ts";
+import type { ProducerOutcome, TokenUsage } from "../../src/outcome.ts";
+import { encodeHeadNote, encodeSummaryNote } from "../../src/plane/notes.ts";
 import type { Anchor, Sender, StreamConsumer, StreamEnd, Ticket } from "../../src/stream.ts";
 import type { ResponsePlane } from "../../src/plane/types.ts";
 

@@ -1,4 +1,5 @@
 /** What makes tokens: the mock, or a real OpenAI-compatible server. An engine knows nothing of planes. */
+import type { ProducerOutcome, TokenUsage } from "../../outcome.ts";
 
 /** One request, as the frontend accepted it. `body` is the client's, byte for byte. */
 export interface EngineRequest {
@@ -12,28 +13,10 @@ export interface EngineRequest {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The outcome of a stream; exactly one is recorded. */
-export type Outcome =
-  | "ok"
-  | "cancelled"
-  | "upstream_error"
-  | "truncated"
-  | "dropped"
-  | "timeout"
-  | "internal_error";
-
-/** Token counts as the engine reported them. */
-export interface Usage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly totalTokens: number;
-}
-
 /** What the engine saw go by; sent behind the last byte, shown in metrics and logs, never written into the stream. */
 export interface EngineSummary {
-  /** `cancelled` is not the engine's to say. */
-  readonly outcome: Exclude<Outcome, "cancelled" | "dropped">;
-  readonly usage: Usage | null;
+  readonly outcome: ProducerOutcome;
+  readonly usage: TokenUsage | null;
   readonly finishReasons: readonly string[];
   /** Why, for the log, when the outcome is not `ok`. */
   readonly detail?: string;

@@ -4,7 +4,7 @@
  * The token event is one buffer whose token is written anew for every step, so that a token costs five byte stores and
  * no allocation. Shapes are OpenAI's: role first, `finish_reason` last, then the usage chunk if asked, then `[DONE]`.
  */
-import type { Usage } from "./engine.ts";
+import type { TokenUsage } from "../../outcome.ts";
 import type { MockRequest } from "./mock_request.ts";
 import { nextState, TOKEN_BYTES, writeToken } from "./mock_vocabulary.ts";
 
@@ -36,7 +36,7 @@ const encoder = new TextEncoder();
 export function buildStreamEvents(
   request: MockRequest,
   identity: EventIdentity,
-  usage: Usage,
+  usage: TokenUsage,
   eventBytes: number,
 ): StreamEvents {
   const base = {
@@ -75,7 +75,7 @@ const PADDING_FIELD_BYTES = ',"obfuscation":""'.length;
 export function buildWholeBody(
   request: MockRequest,
   identity: EventIdentity,
-  usage: Usage,
+  usage: TokenUsage,
   state: number,
 ): Uint8Array {
   const text = new Uint8Array(request.tokens * TOKEN_BYTES);
@@ -99,7 +99,7 @@ export function buildWholeBody(
   }));
 }
 
-function usageJson(usage: Usage): Record<string, number> {
+function usageJson(usage: TokenUsage): Record<string, number> {
   return {
     prompt_tokens: usage.promptTokens,
     completion_tokens: usage.completionTokens,

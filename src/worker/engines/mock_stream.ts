@@ -1,5 +1,6 @@
 /** One response of the mock on its way from prefill to the end. */
-import type { EngineOutput, EngineRequest, Usage } from "./engine.ts";
+import type { TokenUsage } from "../../outcome.ts";
+import type { EngineOutput, EngineRequest } from "./engine.ts";
 import { sendApiError } from "./error_response.ts";
 import { buildStreamEvents, buildWholeBody, type EventIdentity, type StreamEvents } from "./mock_events.ts";
 import type { MockRequest } from "./mock_request.ts";
@@ -23,7 +24,7 @@ export class MockStream {
   readonly dueAt: number;
   readonly #request: MockRequest;
   readonly #output: EngineOutput;
-  readonly #usage: Usage;
+  readonly #usage: TokenUsage;
   readonly #identity: EventIdentity;
   /** Null when the response is not streamed. */
   readonly #events: StreamEvents | null;

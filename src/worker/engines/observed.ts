@@ -1,5 +1,5 @@
 /** What a response said of itself: usage, finish reasons, an error. Read on the side, never rewritten. */
-import type { Usage } from "./engine.ts";
+import type { TokenUsage } from "../../outcome.ts";
 
 const MAX_CHOICES = 128;
 const MAX_TEXT_CHARS = 256;
@@ -8,7 +8,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 /** Gathers the facts of one response, from one body or from many events. */
 export class Observed {
   /** The last usage seen: engines that report more than once report running totals. */
-  usage: Usage | null = null;
+  usage: TokenUsage | null = null;
   /** First error object or error event, as text for the log. */
   error: string | null = null;
   /** Bodies or events that were no UTF-8 or no JSON. */
@@ -48,7 +48,7 @@ export class Observed {
   }
 }
 
-function readUsage(usage: unknown): Usage | null {
+function readUsage(usage: unknown): TokenUsage | null {
   if (typeof usage !== "object" || usage === null) return null;
   const fields = usage as Record<string, unknown>;
   const prompt = fields.prompt_tokens ?? 0;

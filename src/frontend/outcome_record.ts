@@ -1,8 +1,8 @@
 /** How a request ended: decided here, recorded once. Never inferred from the absence of an error. */
 import { TokenplaneError } from "../errors.ts";
+import type { Outcome } from "../outcome.ts";
 import type { SummaryNote } from "../plane/notes.ts";
 import type { StreamEnd } from "../stream.ts";
-import type { Outcome } from "../worker/engines/engine.ts";
 import type { FrontendStats, RequestStats } from "./stats.ts";
 
 /** The outcome of a stream that ran to an end of its own. `ok` needs a clean end and the producer's word. */
