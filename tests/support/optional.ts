@@ -17,17 +17,3 @@ export function optionalTest(
   if (available) Deno.test(name, fn);
   else Deno.test.ignore(`${name} [skipped: ${component} is not here]`, fn);
 }
-
-/** Whether a program can be run by its name. */
-export function hasProgram(name: string): boolean {
-  for (const folder of (Deno.env.get("PATH") ?? "").split(":")) {
-    if (folder === "") continue;
-    try {
-      const { isFile, mode } = Deno.statSync(`${folder}/${name}`);
-      if (isFile && ((mode ?? 0) & 0o111) !== 0) return true;
-    } catch {
-      // Not in this folder.
-    }
-  }
-  return false;
-}

@@ -149,7 +149,7 @@ export class ScriptedPlane implements ResponsePlane {
   }
 
   open(): Sender {
-    throw new Error("A fake plane has no sending end");
+    throw new Error("Cannot open: a frontend has no sending end");
   }
 
   flushBatch(): void {}

@@ -9,7 +9,7 @@ import type { Engine, EngineOutput, EngineRequest } from "../../src/worker/engin
 import { RequestHandler, type RequestHandlerOptions } from "../../src/worker/handler.ts";
 import { PeerPreparation } from "../../src/worker/peer_preparation.ts";
 import { FakeMessenger, instanceIdOf, peerInfoOf, workerIdOf } from "../support/fake_messenger.ts";
-import { FakePlane } from "../support/fake_plane.ts";
+import { RecordingPlane } from "../support/recording_plane.ts";
 
 /** Does nothing by itself: a test writes to the outputs. */
 class IdleEngine implements Engine {
@@ -30,7 +30,7 @@ class IdleEngine implements Engine {
 
 function setUp(options: Partial<RequestHandlerOptions> = {}) {
   const messenger = new FakeMessenger();
-  const plane = new FakePlane();
+  const plane = new RecordingPlane();
   const engine = new IdleEngine();
   const preparation = new PeerPreparation(messenger);
   const handler = new RequestHandler({ messenger, plane, engine, preparation, maxRunning: 3, ...options });

@@ -3,13 +3,13 @@ import { encodeRequestMessage, GENERATE_HANDLER } from "../../src/plane/request_
 import { MockEngine } from "../../src/worker/engines/mock.ts";
 import { WorkerNode } from "../../src/worker/node.ts";
 import { FakeMessenger, instanceIdOf, peerInfoOf, workerIdOf } from "../support/fake_messenger.ts";
-import { FakePlane } from "../support/fake_plane.ts";
+import { RecordingPlane } from "../support/recording_plane.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 function setUp() {
   const clock = new VirtualClock();
   const messenger = new FakeMessenger();
-  const plane = new FakePlane();
+  const plane = new RecordingPlane();
   const engine = new MockEngine({ clock, ttftMs: 100, itlMs: 20, onStep: () => plane.flushBatch() });
   messenger.answer = () => ({
     peer_info: { instance_id: instanceIdOf(10), worker_address: [0x80] },

@@ -5,7 +5,7 @@ import type { Anchor, Sender, SenderEnd, Ticket } from "../../src/stream.ts";
 const decoder = new TextDecoder();
 
 /** Records one stream; `room` is how many items it takes before it says false. */
-export class FakeSender implements Sender {
+export class RecordingSender implements Sender {
   readonly ticket: Ticket;
   ended: SenderEnd | null = null;
   onWritable: (() => void) | null = null;
@@ -70,9 +70,9 @@ export class FakeSender implements Sender {
   }
 }
 
-/** Opens {@linkcode FakeSender}s. */
-export class FakePlane implements ResponsePlane {
-  readonly senders: FakeSender[] = [];
+/** Opens {@linkcode RecordingSender}s. */
+export class RecordingPlane implements ResponsePlane {
+  readonly senders: RecordingSender[] = [];
   /** What a new sender has ended with already, null for an open one. */
   refuses: SenderEnd | null = null;
   isClosed = false;
@@ -83,7 +83,7 @@ export class FakePlane implements ResponsePlane {
   }
 
   open(ticket: Ticket): Sender {
-    const sender = new FakeSender(ticket);
+    const sender = new RecordingSender(ticket);
     sender.ended = this.refuses;
     this.senders.push(sender);
     return sender;
