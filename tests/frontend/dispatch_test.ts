@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
-import { FrontendHarness, rawChat, RawClient, withFrontend, workerId } from "../support/frontend_harness.ts";
+import { FrontendHarness, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { instanceIdOf } from "../support/scripted_messenger.ts";
 import { until } from "../support/until.ts";
 
 /** A frontend with three workers whose answers to a request are scripted, in turn. */
@@ -17,7 +18,7 @@ async function withRefusals(
     return error === null ? Promise.resolve() : Promise.reject(error);
   };
   // Whoever is asked whether it lives says no.
-  harness.messenger.onJsonRequest = () => Promise.reject(new TokenplaneError("connection", "refused"));
+  harness.messenger.answer = () => Promise.reject(new TokenplaneError("connection", "refused"));
   await test(harness);
   await harness.close();
 }
@@ -175,7 +176,7 @@ for (const { name, prepare } of LEAVES) {
         await until(() => harness.node.openRequests === 0, "no open request");
         assertEquals(harness.outcomes(), { cancelled: 1 });
         assertEquals(harness.node.stats.live + harness.node.stats.queued, 0);
-        assertEquals(harness.node.table.worker(workerId(1))!.inFlight, 0);
+        assertEquals(harness.node.table.worker(instanceIdOf(1))!.inFlight, 0);
         await client.closed();
       }));
   }

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
-import { FrontendHarness, workerId } from "../support/frontend_harness.ts";
+import { FrontendHarness } from "../support/frontend_harness.ts";
+import { instanceIdOf } from "../support/scripted_messenger.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 import { until } from "../support/until.ts";
 
@@ -13,7 +14,7 @@ function setUp(): { clock: VirtualClock; harness: FrontendHarness } {
 }
 
 const message = (fields: Record<string, unknown> = {}) => ({
-  peer_info: { instance_id: workerId(1), worker_address: [0x80] },
+  peer_info: { instance_id: instanceIdOf(1), worker_address: [0x80] },
   models: [{ id: "m", created: 1, owned_by: "o" }],
   engine: "mock",
   capacity: 8,
@@ -27,10 +28,10 @@ Deno.test("Join answers with this node, all shards and the interval, and registe
     shards: ["127.0.0.1:7000", "127.0.0.1:7001"],
     join_interval_ms: 2_000,
   });
-  const worker = harness.node.table.worker(workerId(1))!;
+  const worker = harness.node.table.worker(instanceIdOf(1))!;
   assertEquals(worker.info.models, [{ id: "m", created: 1, ownedBy: "o" }]);
   assertEquals(worker.info.capacity, 8);
-  assertEquals(harness.messenger.peers.has(workerId(1)), true);
+  assertEquals(harness.messenger.peers.has(instanceIdOf(1)), true);
   harness.node.table.close();
 });
 
@@ -39,7 +40,10 @@ const HOSTILE: readonly (readonly [string, unknown])[] = [
   ["null", null],
   ["no peer info", message({ peer_info: undefined })],
   ["an instance id that is none", message({ peer_info: { instance_id: "x", worker_address: [0x80] } })],
-  ["an address that is none", message({ peer_info: { instance_id: workerId(1), worker_address: [256] } })],
+  [
+    "an address that is none",
+    message({ peer_info: { instance_id: instanceIdOf(1), worker_address: [256] } }),
+  ],
   ["models that are text", message({ models: "m" })],
   ["too many models", message({ models: Array.from({ length: 257 }, (_, i) => ({ id: `${i}` })) })],
   ["a model without a name", message({ models: [{}] })],
@@ -64,7 +68,7 @@ for (const [name, input] of HOSTILE) {
 Deno.test("Join refuses a worker that speaks for another", () => {
   const { harness } = setUp();
   harness.join(2);
-  const peer = harness.messenger.peer(workerId(2))!;
+  const peer = harness.messenger.peer(instanceIdOf(2))!;
   assertThrows(
     () => harness.messenger.call("_tp_join", message(), { peer }),
     TokenplaneError,
@@ -77,12 +81,12 @@ Deno.test("Leave takes only the worker that says it out of use", () => {
   const { clock, harness } = setUp();
   harness.join(1);
   harness.join(2);
-  harness.messenger.call("_tp_leave", { instance_id: workerId(2) });
+  harness.messenger.call("_tp_leave", { instance_id: instanceIdOf(2) });
   assertEquals(harness.node.table.serving("m").length, 2);
-  harness.messenger.call("_tp_leave", {}, { peer: harness.messenger.peer(workerId(1))! });
-  assertEquals(harness.node.table.serving("m").map((worker) => worker.instanceId), [workerId(2)]);
+  harness.messenger.call("_tp_leave", {}, { peer: harness.messenger.peer(instanceIdOf(1))! });
+  assertEquals(harness.node.table.serving("m").map((worker) => worker.instanceId), [instanceIdOf(2)]);
   clock.advance(2_000);
-  assertEquals(harness.messenger.peers.has(workerId(1)), false);
+  assertEquals(harness.messenger.peers.has(instanceIdOf(1)), false);
   harness.node.table.close();
 });
 
@@ -90,12 +94,12 @@ Deno.test("A worker that lost a lane is out of use until it has answered", async
   const { harness } = setUp();
   harness.join(1);
   const asked: string[] = [];
-  harness.messenger.onJsonRequest = (_peer, handler) => {
+  harness.messenger.answer = ({ handler }) => {
     asked.push(handler);
     return Promise.reject(new TokenplaneError("handler_not_found", "x"));
   };
-  harness.messenger.loseLane(workerId(1), 2);
-  const worker = harness.node.table.worker(workerId(1))!;
+  harness.messenger.loseLane(instanceIdOf(1), 2);
+  const worker = harness.node.table.worker(instanceIdOf(1))!;
   assertEquals([worker.state, harness.node.table.isServing], ["lost", false]);
   await until(() => worker.state === "ready", "the worker is back");
   assertEquals(asked, ["_list_handlers"]);
@@ -105,8 +109,8 @@ Deno.test("A worker that lost a lane is out of use until it has answered", async
 Deno.test("A worker that lost a lane and does not answer leaves within the grace", async () => {
   const { clock, harness } = setUp();
   harness.join(1);
-  harness.messenger.onJsonRequest = () => Promise.reject(new TokenplaneError("connection", "refused"));
-  harness.messenger.loseLane(workerId(1));
+  harness.messenger.answer = () => Promise.reject(new TokenplaneError("connection", "refused"));
+  harness.messenger.loseLane(instanceIdOf(1));
   await Promise.resolve();
   assertEquals(harness.node.table.isServing, false);
   clock.advance(600);
@@ -117,11 +121,11 @@ Deno.test("A worker whose standing connection closes is asked; that of its first
   const { harness } = setUp();
   harness.messenger.call("_tp_join", message(), { connection: 5 });
   harness.messenger.closeConnection(5);
-  const worker = harness.node.table.worker(workerId(1))!;
+  const worker = harness.node.table.worker(instanceIdOf(1))!;
   assertEquals(worker.state, "ready");
   harness.messenger.call("_tp_join", message(), {
     connection: 6,
-    peer: harness.messenger.peer(workerId(1))!,
+    peer: harness.messenger.peer(instanceIdOf(1))!,
   });
   harness.messenger.closeConnection(6);
   assertEquals(worker.state, "lost");

@@ -5,7 +5,7 @@ import { FrontendNode, type FrontendParts } from "../../src/frontend/node.ts";
 import type { FrontendOptions } from "../../src/frontend/options.ts";
 import { OUTCOMES } from "../../src/outcome.ts";
 import { decodeRequestMessage, type RequestMessage } from "../../src/plane/request_message.ts";
-import { ScriptedMessenger } from "./scripted_messenger.ts";
+import { instanceIdOf, ScriptedMessenger } from "./scripted_messenger.ts";
 import { ScriptedPlane, type ScriptedStream } from "./scripted_plane.ts";
 
 /** What one test works with. */
@@ -42,7 +42,7 @@ export class FrontendHarness {
 
   /** Lets a worker join; returns its instance id. */
   join(number = 1, models: readonly string[] = ["m"], extra: Record<string, unknown> = {}): string {
-    const id = workerId(number);
+    const id = instanceIdOf(number);
     this.messenger.call("_tp_join", {
       peer_info: { instance_id: id, worker_address: [0x80] },
       models: models.map((model) => ({ id: model, created: 1_700_000_000, owned_by: "test" })),
@@ -100,11 +100,6 @@ export async function withFrontend(
   } finally {
     await harness.close();
   }
-}
-
-/** Instance id of worker `number`. */
-export function workerId(number: number): string {
-  return `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
 }
 
 /** A chat request's fields. */

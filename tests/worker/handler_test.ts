@@ -8,7 +8,7 @@ import {
 import type { Engine, EngineOutput, EngineRequest } from "../../src/worker/engines/engine.ts";
 import { RequestHandler, type RequestHandlerOptions } from "../../src/worker/handler.ts";
 import { PeerPreparation } from "../../src/worker/peer_preparation.ts";
-import { FakeMessenger, instanceIdOf, peerInfoOf, workerIdOf } from "../support/fake_messenger.ts";
+import { instanceIdOf, peerInfoOf, ScriptedMessenger, workerIdOf } from "../support/scripted_messenger.ts";
 import { RecordingPlane } from "../support/recording_plane.ts";
 
 /** Does nothing by itself: a test writes to the outputs. */
@@ -29,7 +29,7 @@ class IdleEngine implements Engine {
 }
 
 function setUp(options: Partial<RequestHandlerOptions> = {}) {
-  const messenger = new FakeMessenger();
+  const messenger = new ScriptedMessenger();
   const plane = new RecordingPlane();
   const engine = new IdleEngine();
   const preparation = new PeerPreparation(messenger);
@@ -232,7 +232,7 @@ Deno.test("RequestHandler ends everything on request", () => {
 });
 
 Deno.test("PeerPreparation makes room for a new frontend only by one that nobody keeps", () => {
-  const messenger = new FakeMessenger();
+  const messenger = new ScriptedMessenger();
   const preparation = new PeerPreparation(messenger);
   const prepare = (number: number) =>
     preparation.prepare(peerInfoOf(number), {

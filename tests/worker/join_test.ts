@@ -2,7 +2,12 @@ import { assert, assertEquals } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
 import { Join, type JoinOptions } from "../../src/worker/join.ts";
 import { PeerPreparation } from "../../src/worker/peer_preparation.ts";
-import { type FakeCall, FakeMessenger, instanceIdOf, peerInfoOf } from "../support/fake_messenger.ts";
+import {
+  instanceIdOf,
+  peerInfoOf,
+  ScriptedMessenger,
+  type UnaryCall,
+} from "../support/scripted_messenger.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 const HOME = "127.0.0.1:7000";
@@ -12,11 +17,11 @@ type Network = Map<string, { process: number | null; shards?: string[]; interval
 
 function setUp(options: Partial<JoinOptions> = {}) {
   const clock = new VirtualClock();
-  const messenger = new FakeMessenger();
+  const messenger = new ScriptedMessenger();
   const preparation = new PeerPreparation(messenger);
   const network: Network = new Map([[HOME, { process: 10 }]]);
   const times: number[] = [];
-  messenger.answer = ({ to }: FakeCall) => {
+  messenger.answer = ({ to }: UnaryCall) => {
     times.push(clock.now());
     const node = network.get(to) ??
       [...network.values()].find(({ process }) => process !== null && instanceIdOf(process) === to);
@@ -54,7 +59,7 @@ Deno.test("Join offers the models by address, then over the standing connection 
   assertEquals(times, [0, 0, 2_000, 4_000]);
   assertEquals(messenger.calls[0]!.handler, "_tp_join");
   assertEquals(messenger.calls[0]!.value, {
-    peer_info: { instance_id: instanceIdOf(1), worker_address: [0x80] },
+    peer_info: { instance_id: instanceIdOf(0), worker_address: [0x80] },
     models: [{ id: "m", created: 1, owned_by: "us" }],
     engine: "mock",
     capacity: 8,

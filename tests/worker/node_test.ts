@@ -2,13 +2,13 @@ import { assert, assertEquals } from "@std/assert";
 import { encodeRequestMessage, GENERATE_HANDLER } from "../../src/plane/request_message.ts";
 import { MockEngine } from "../../src/worker/engines/mock.ts";
 import { WorkerNode } from "../../src/worker/node.ts";
-import { FakeMessenger, instanceIdOf, peerInfoOf, workerIdOf } from "../support/fake_messenger.ts";
+import { instanceIdOf, peerInfoOf, ScriptedMessenger, workerIdOf } from "../support/scripted_messenger.ts";
 import { RecordingPlane } from "../support/recording_plane.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 function setUp() {
   const clock = new VirtualClock();
-  const messenger = new FakeMessenger();
+  const messenger = new ScriptedMessenger();
   const plane = new RecordingPlane();
   const engine = new MockEngine({ clock, ttftMs: 100, itlMs: 20, onStep: () => plane.flushBatch() });
   messenger.answer = () => ({
