@@ -35,7 +35,7 @@ export function registerJoinHandlers(context: JoinContext): void {
     }
     messenger.registerPeer(peer);
     const worker = table.join(info);
-    if (worker === null) throw refuse("the frontend has as many workers as it takes");
+    if (worker === null) throw refuse("the frontend has as many workers or models as it takes");
     // A first join comes over a connection made for it alone, whose end says nothing of the worker.
     if (origin.peer !== null) connections.set(origin.connection, worker);
     return {

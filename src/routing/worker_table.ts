@@ -11,6 +11,7 @@
 import type { Clock, TimerHandle } from "../clock.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { InstanceId } from "../../transports/contract.ts";
+import { ModelIndex } from "./model_index.ts";
 
 /** A model as `/v1/models` shows it. */
 export interface ModelCard {
@@ -63,6 +64,10 @@ export interface WorkerTableOptions {
   readonly onChange?: () => void;
 }
 
+/** Different models of all workers together; each is in every list of models. */
+export const MAX_MODEL_NAMES = 8_192;
+/** Names that the log shows of one worker's models. */
+const LOGGED_MODELS = 8;
 /** Intervals of silence after which a worker is taken to be gone. */
 const SILENT_INTERVALS = 3;
 
@@ -71,8 +76,7 @@ export class WorkerTable {
   readonly #options: WorkerTableOptions;
   readonly #log: Logger;
   readonly #workers = new Map<InstanceId, Worker>();
-  /** Ready workers by model; rebuilt when anyone comes or goes. */
-  #byModel = new Map<string, Worker[]>();
+  readonly #models = new ModelIndex();
   #timer: TimerHandle | null = null;
   /** When the timer is due, by the clock, in ms. */
   #wakeAtMs = Infinity;
@@ -90,30 +94,22 @@ export class WorkerTable {
 
   /** Whether any model is served. */
   get isServing(): boolean {
-    return this.#byModel.size > 0;
+    return this.#models.served > 0;
   }
 
-  /** Models that a ready worker serves, sorted by name. */
-  models(): ModelCard[] {
-    const cards = new Map<string, ModelCard>();
-    for (const worker of this.#workers.values()) {
-      if (worker.state !== "ready") continue;
-      for (const card of worker.info.models) if (!cards.has(card.id)) cards.set(card.id, card);
-    }
-    return [...cards.values()].sort((a, b) => a.id < b.id ? -1 : 1);
+  /** Models that a ready worker serves, sorted by name. Not to be changed by the caller. */
+  models(): readonly ModelCard[] {
+    return this.#models.cards();
   }
 
   /** Ready workers of a model. Not to be changed by the caller. */
   serving(model: string): readonly Worker[] {
-    return this.#byModel.get(model) ?? [];
+    return this.#models.ready(model);
   }
 
   /** Whether any worker has the model, even one that gets no requests now. */
   knows(model: string): boolean {
-    for (const worker of this.#workers.values()) {
-      if (worker.info.models.some((card) => card.id === model)) return true;
-    }
-    return false;
+    return this.#models.has(model);
   }
 
   worker(instanceId: InstanceId): Worker | undefined {
@@ -124,23 +120,33 @@ export class WorkerTable {
     return this.#workers.values();
   }
 
-  /** Takes a worker in, or hears from it again. Null when the table is full or closed. */
+  /** Takes a worker in, or hears from it again. Null when the table is full, of workers or of models, or closed. */
   join(info: WorkerInfo): Worker | null {
     const now = this.#options.clock.now();
     const known = this.#workers.get(info.instanceId);
     if (known !== undefined) {
-      const isChanged = known.state !== "ready" || !isSameOffer(known.info, info);
+      if (!isSameOffer(known.info, info)) {
+        if (this.#isFullOfModels(info)) return null;
+        this.#models.drop(known);
+        known.info = info;
+        this.#models.add(known, known.state === "ready");
+        this.#options.onChange?.();
+      }
       known.info = info;
-      known.state = "ready";
       known.lastHeardMs = now;
-      if (isChanged) this.#rebuild();
+      this.#enter(known, "ready");
       return known;
     }
-    if (this.#isClosed || this.#workers.size >= this.#options.maxWorkers) return null;
+    if (this.#isClosed || this.#workers.size >= this.#options.maxWorkers || this.#isFullOfModels(info)) {
+      return null;
+    }
     const worker = new Worker(info, now);
     this.#workers.set(info.instanceId, worker);
-    this.#log.info("worker_joined", { worker: info.instanceId, models: info.models.map((card) => card.id) });
-    this.#rebuild();
+    const models = info.models.slice(0, LOGGED_MODELS).map((card) => card.id);
+    if (info.models.length > models.length) models.push(`and ${info.models.length - models.length} more`);
+    this.#log.info("worker_joined", { worker: info.instanceId, models });
+    this.#models.add(worker, true);
+    this.#options.onChange?.();
     this.#arm();
     return worker;
   }
@@ -148,28 +154,25 @@ export class WorkerTable {
   /** The worker wants no more requests; those it has go on. */
   markDraining(worker: Worker): void {
     if (worker.state === "gone") return;
-    worker.state = "draining";
     this.#log.info("worker_draining", { worker: worker.instanceId, in_flight: worker.inFlight });
-    this.#rebuild();
+    this.#enter(worker, "draining");
     this.#arm();
   }
 
   /** Its connection was lost: no requests until it joins again or is removed. */
   markLost(worker: Worker, reason: string): void {
     if (worker.state === "gone" || worker.state === "lost") return;
-    worker.state = "lost";
     worker.lostAtMs = this.#options.clock.now();
     this.#log.warn("worker_lost", { worker: worker.instanceId, reason });
-    this.#rebuild();
+    this.#enter(worker, "lost");
     this.#arm();
   }
 
   /** A lost worker has answered. */
   markFound(worker: Worker): void {
     if (worker.state !== "lost") return;
-    worker.state = "ready";
     worker.lastHeardMs = this.#options.clock.now();
-    this.#rebuild();
+    this.#enter(worker, "ready");
   }
 
   /** Forgets a worker. */
@@ -178,7 +181,8 @@ export class WorkerTable {
     worker.state = "gone";
     this.#workers.delete(worker.instanceId);
     this.#log.info("worker_left", { worker: worker.instanceId, reason });
-    this.#rebuild();
+    this.#models.drop(worker);
+    this.#options.onChange?.();
     this.#options.onGone?.(worker);
   }
 
@@ -189,21 +193,18 @@ export class WorkerTable {
     this.#timer = null;
     for (const worker of this.#workers.values()) worker.state = "gone";
     this.#workers.clear();
-    this.#byModel.clear();
+    this.#models.clear();
   }
 
-  #rebuild(): void {
-    const byModel = new Map<string, Worker[]>();
-    for (const worker of this.#workers.values()) {
-      if (worker.state !== "ready") continue;
-      for (const { id } of worker.info.models) {
-        const serving = byModel.get(id);
-        if (serving === undefined) byModel.set(id, [worker]);
-        else if (!serving.includes(worker)) serving.push(worker);
-      }
-    }
-    this.#byModel = byModel;
+  #enter(worker: Worker, state: WorkerState): void {
+    if (worker.state === state) return;
+    worker.state = state;
+    this.#models.mark(worker, state === "ready");
     this.#options.onChange?.();
+  }
+
+  #isFullOfModels(info: WorkerInfo): boolean {
+    return this.#models.size + this.#models.newAmong(info.models) > MAX_MODEL_NAMES;
   }
 
   /** One timer for all workers, for as long as there are any. */

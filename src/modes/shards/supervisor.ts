@@ -206,7 +206,8 @@ export class Supervisor implements RunningFrontend, ShardHost {
 /** Models that all of some shards have, sorted by name. */
 export function commonModels(offers: readonly (readonly ModelCard[])[]): ModelCard[] {
   const [first = [], ...others] = offers;
-  return first.filter(({ id }) => others.every((models) => models.some((model) => model.id === id)));
+  const names = others.map((models) => new Set(models.map(({ id }) => id)));
+  return first.filter(({ id }) => names.every((known) => known.has(id)));
 }
 
 /** Shards share a port with whoever else shares it, so another program on it would not show. Throws `invalid_config`. */
