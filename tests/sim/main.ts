@@ -1,28 +1,31 @@
 /**
  * Random schedules over a net of muxes in virtual time, as many as asked for.
  *
- * usage: deno task sim [--seeds 10000] [--from 1]     many; stops at the first that fails and prints its seed
- *        deno task sim --seed N                       one, to replay it
+ * usage: deno task sim [--seeds 10000] [--from 1] [--steps N]   many; stops at the first that fails, prints its seed
+ *        deno task sim --seed N [--steps N]                     one, to replay it
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { simulate } from "./simulate.ts";
 
 function main(args: readonly string[]): number {
-  const flags: Record<string, unknown> = parseArgs([...args], { string: ["seed", "seeds", "from"] });
+  const flags: Record<string, unknown> = parseArgs([...args], { string: ["seed", "seeds", "from", "steps"] });
   const single = flags["seed"] !== undefined;
   const from = Number(flags["seed"] ?? flags["from"] ?? 1);
   const count = single ? 1 : Number(flags["seeds"] ?? 10_000);
-  if (!Number.isSafeInteger(from) || !(Number.isSafeInteger(count) && count > 0)) {
-    say("Cannot run: --seed, --seeds and --from take whole numbers");
+  const options = flags["steps"] === undefined ? {} : { steps: Number(flags["steps"]) };
+  const numbers = [from, count, ...Object.values(options)];
+  if (!numbers.every(Number.isSafeInteger) || numbers.slice(1).some((one) => one < 1)) {
+    say("Cannot run: --seed, --seeds, --from and --steps take whole numbers");
     return 2;
   }
+  const steps = flags["steps"] === undefined ? "" : ` --steps ${flags["steps"]}`;
   let [streams, items] = [0, 0];
   for (let seed = from; seed < from + count; seed++) {
-    const result = simulate(seed);
+    const result = simulate(seed, options);
     streams += result.streams;
     items += result.items;
     if (result.failures.length > 0) {
-      say(`Seed ${seed} fails (${result.setup}); replay: deno task sim --seed ${seed}`);
+      say(`Seed ${seed} fails (${result.setup}); replay: deno task sim --seed ${seed}${steps}`);
       for (const failure of result.failures) say(`  ${failure}`);
       return 1;
     }
