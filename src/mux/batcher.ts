@@ -8,14 +8,15 @@
  */
 import type { InstanceId } from "../../transports/contract.ts";
 import type { TokenplaneError } from "../errors.ts";
-import { effectiveBatchCap } from "./clamps.ts";
+import { effectiveBatchCap } from "./batch_cap.ts";
 import type { Flushable, MuxContext } from "./context.ts";
 import { EgressSlots } from "./egress_slots.ts";
 import type { EgressStream } from "./egress_stream.ts";
 import { FlushGate } from "./flush_gate.ts";
 import { Linger } from "./linger.ts";
 import { OpenBatch } from "./open_batch.ts";
-import { type ReplySource, Staged } from "./staging.ts";
+import type { ReplySource } from "./reply_source.ts";
+import { Staged } from "./staged.ts";
 import { BATCH_HEADER_BYTES, CloseReason, RecordType, writeBatchHeader } from "./wire/batch.ts";
 import {
   CLOSE_SLOT_BYTES,

@@ -10,7 +10,7 @@ import type { Batcher } from "./batcher.ts";
 import type { MuxContext } from "./context.ts";
 import { EgressCredit } from "./credit.ts";
 import type { DeadlineEntry, DeadlineLane } from "./deadlines.ts";
-import { Staged } from "./staging.ts";
+import { Staged } from "./staged.ts";
 import {
   encodeTransportError,
   FINALIZED,

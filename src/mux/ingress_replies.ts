@@ -9,7 +9,7 @@ import { DirtySet } from "./dirty_set.ts";
 import type { IngressSlot } from "./ingress_slot.ts";
 import type { OpenBatch } from "./open_batch.ts";
 import type { MuxOptions } from "./options.ts";
-import type { ReplySource } from "./staging.ts";
+import type { ReplySource } from "./reply_source.ts";
 import type { MuxStats } from "./stats.ts";
 import type { CloseReason } from "./wire/batch.ts";
 import { CLOSE_SLOT_BYTES, CREDIT_BYTES } from "./wire/record_buffer.ts";

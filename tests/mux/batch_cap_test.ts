@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { effectiveBatchCap } from "../../src/mux/clamps.ts";
+import { effectiveBatchCap } from "../../src/mux/batch_cap.ts";
 
 Deno.test("effectiveBatchCap is the least of its three limits and never under its floor", () => {
   const cases: [string, number, number, number][] = [
