@@ -39,6 +39,10 @@ interface Pending {
 }
 
 const EMPTY = new Uint8Array(0);
+/** What one sender may have of the room for requests: whoever takes it all must not be one peer alone. */
+const SENDER_SHARE = 1 / 2;
+/** The same for payloads to be pulled, which a sender that answers nothing keeps waiting. */
+const STAGED_SHARE = 1 / 16;
 const REPLY_LANE = 0;
 /** Room that a reply's header takes of the largest frame. */
 const REPLY_HEADER_BYTES = 19;
@@ -48,6 +52,8 @@ const encoder = new TextEncoder();
 export class RequestRunner {
   readonly #context: RequestContext;
   #inFlight = 0;
+  /** The same by sender; who has none is not in it. */
+  readonly #bySender = new Map<bigint, number>();
   #onIdle: (() => void)[] = [];
 
   constructor(context: RequestContext) {
@@ -78,14 +84,21 @@ export class RequestRunner {
     } catch (caught) {
       return this.#context.onDropped("active_message", caught);
     }
-    this.#inFlight++;
+    const mine = this.#begin(lane.origin.workerId);
+    const { maxInFlight } = this.#context;
+    const staged = request.headers?.[STAGED_HEADER];
+    const share = Math.max(1, maxInFlight * (staged === undefined ? SENDER_SHARE : STAGED_SHARE));
+    if (mine > 2 * share) {
+      // Refusals wait for a sender that does not read them, too.
+      this.#context.onDropped("overloaded");
+      return this.#done(pending);
+    }
     if (entry === null) {
       return this.#refuse(pending, `Handler '${decodeName(request.name)}' not found`, "unknown_handler");
     }
-    if (this.#inFlight > this.#context.maxInFlight) {
+    if (this.#inFlight > maxInFlight || mine > share) {
       return this.#refuse(pending, "too many requests", "overloaded");
     }
-    const staged = request.headers?.[STAGED_HEADER];
     if (staged === undefined) return this.#run(entry, pending, payload);
     this.#context.fetchStaged(staged, lane.origin).then(
       (fetched) => this.#run(entry, pending, fetched),
@@ -134,12 +147,12 @@ export class RequestRunner {
   /** An error that is no handler's: always an ack, whatever was asked for. */
   #refuse(pending: Pending, text: string, reason: string, caught?: unknown): void {
     this.#context.onDropped(reason, caught);
-    if (pending.responseType === ResponseType.fireAndForget) return this.#done();
+    if (pending.responseType === ResponseType.fireAndForget) return this.#done(pending);
     this.#send(pending, MessageType.ack, encodeAckHeader(pending.id, 0, true), encoder.encode(text));
   }
 
   #answer(pending: Pending, isError: boolean, body: Uint8Array): void {
-    if (pending.responseType === ResponseType.fireAndForget) return this.#done();
+    if (pending.responseType === ResponseType.fireAndForget) return this.#done(pending);
     if (pending.responseType === ResponseType.ackNack) {
       return this.#send(
         pending,
@@ -156,7 +169,7 @@ export class RequestRunner {
     const peer = this.#context.peers.byWorkerId(pending.origin.workerId);
     if (peer === undefined) {
       this.#context.onDropped("unanswerable");
-      return this.#done();
+      return this.#done(pending);
     }
     const limit = peer.transport.maxFrameBytes(peer.instanceId) - REPLY_HEADER_BYTES;
     if (body.length > limit) {
@@ -171,12 +184,23 @@ export class RequestRunner {
     }
     const isAdmitted = peer.transport.send(peer.instanceId, REPLY_LANE, type, header, [body], (error) => {
       if (error !== null) this.#context.onDropped("answer_lost", error);
-      this.#done();
+      this.#done(pending);
     });
-    if (isAdmitted) this.#done();
+    if (isAdmitted) this.#done(pending);
   }
 
-  #done(): void {
+  /** Counts a request in; returns how many its sender has now. */
+  #begin(sender: bigint): number {
+    const mine = (this.#bySender.get(sender) ?? 0) + 1;
+    this.#bySender.set(sender, mine);
+    this.#inFlight++;
+    return mine;
+  }
+
+  #done({ origin }: Pending): void {
+    const left = this.#bySender.get(origin.workerId)! - 1;
+    if (left === 0) this.#bySender.delete(origin.workerId);
+    else this.#bySender.set(origin.workerId, left);
     this.#inFlight--;
     if (this.#inFlight > 0) return;
     const waiting = this.#onIdle;

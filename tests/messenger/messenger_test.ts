@@ -259,7 +259,7 @@ test("Messenger drops malformed messages and answers without hurting the connect
 });
 
 test("Messenger refuses more requests than it may have in flight", async (net) => {
-  const [a, b] = [await net.node(), await net.node({ maxInFlight: 2 })];
+  const [a, b] = [await net.node(), await net.node({ maxInFlight: 4 })];
   a.registerPeer(b.peerInfo);
   b.registerPeer(a.peerInfo);
   const gate = Promise.withResolvers<void>();
