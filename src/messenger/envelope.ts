@@ -152,6 +152,9 @@ export function readU16(bytes: Uint8Array, at: number): number {
 
 function encodeHeaders(headers: Headers): Uint8Array {
   for (const [key, value] of Object.entries(headers)) {
+    if (key === "__proto__") {
+      throw new TokenplaneError("invalid_request", `Cannot encode header "${key}": no peer would read it`);
+    }
     if (encoder.encode(value).length > MAX_HEADER_VALUE_BYTES) {
       throw new TokenplaneError(
         "invalid_request",
