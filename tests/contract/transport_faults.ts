@@ -221,7 +221,9 @@ export const FAULT_SCENARIOS: Scenario[] = [
     const [a, b] = await t.pair();
     b.sink.onEachFrame = (frame) => frame.from.close("enough");
     for (let i = 0; i < 50; i++) a.transport.send(b.id, 0, message, HEADER, [numbered(i)]);
-    await t.harness.until(() => a.sink.lost.length === 1 && b.sink.closed.length === 1, "the close");
-    assertEquals(b.sink.frames.length, 1);
+    await t.harness.until(() => a.sink.lost.length >= 1 && b.sink.closed.length >= 1, "the close");
+    // On a busy machine a connection may be lost before everything is on it; the rest comes on the next one.
+    const connections = new Set(b.sink.frames.map((frame) => frame.from));
+    assertEquals(b.sink.frames.length, connections.size);
   }],
 ];
