@@ -69,11 +69,6 @@ export function assertMatch(actual: string, expected: RegExp, msg?: string): voi
   if (actual.search(expected) < 0) stop(`Expected ${show(actual)} to match ${expected}`, msg);
 }
 
-/** `actual >= expected`. */
-export function assertGreaterOrEqual<T>(actual: T, expected: T, msg?: string): void {
-  if (!(actual >= expected)) stop(`Expected ${show(actual)} >= ${show(expected)}`, msg);
-}
-
 /** `actual < expected`. */
 export function assertLess<T>(actual: T, expected: T, msg?: string): void {
   if (!(actual < expected)) stop(`Expected ${show(actual)} < ${show(expected)}`, msg);

@@ -1,5 +1,6 @@
 /** Settings of a frontend. The configuration schema maps flags onto these; nothing else holds a limit. */
 import { TokenplaneError } from "../errors.ts";
+import { DEFAULT_REQUEST_LIMITS } from "../plane/request_message.ts";
 
 /** How response bytes reach the client's socket; `auto` takes the cheapest that works here. */
 export type EgressChoice = "auto" | "ring" | "ffi" | "socket" | "portable";
@@ -94,7 +95,7 @@ export const DEFAULT_FRONTEND_OPTIONS: FrontendOptions = Object.freeze({
 });
 
 /** The largest body that fits a frame with the rest of the request message. */
-export const MAX_BODY_BYTES = 15 * 1024 * 1024;
+export const MAX_BODY_BYTES: number = DEFAULT_REQUEST_LIMITS.maxBodyBytes;
 
 /** Fills in defaults and checks ranges. Throws `invalid_config`. */
 export function checkFrontendOptions(given: Partial<FrontendOptions>): FrontendOptions {
