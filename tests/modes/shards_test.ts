@@ -1,6 +1,7 @@
 /** `frontend --shards 2` as a program: one port, one answer, whichever shard is met. */
 import { assert, assertEquals } from "@std/assert";
 import { deadline, delay } from "@std/async";
+import { SAME_WISH_MS } from "../../src/modes/signals.ts";
 import { chat, eventsOf, Program } from "../support/program.ts";
 
 const LIMIT_MS = 30_000;
@@ -96,6 +97,7 @@ Deno.test("frontend --shards 2 exits at once with 143 on a second SIGTERM", asyn
   await reader.read();
   frontend.kill("SIGTERM");
   while ((await get(url, "/health")).status === 200) await delay(5);
+  await delay(SAME_WISH_MS);
   frontend.kill("SIGTERM");
   assertEquals((await deadline(frontend.finished(), LIMIT_MS)).code, 143);
   await reader.cancel().catch(() => {});

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { deadline } from "@std/async";
+import { deadline, delay } from "@std/async";
+import { SAME_WISH_MS } from "../../src/modes/signals.ts";
 import { chat, eventsOf, FROM_SOURCE, Program } from "../support/program.ts";
 
 const READY = /serves on (http:\/\/127\.0\.0\.1:\d+) /;
@@ -96,6 +97,7 @@ for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
       health = await fetch(`${url}/health`);
     }
     await health.body?.cancel();
+    await delay(SAME_WISH_MS);
     program.kill(signal);
     assertEquals((await deadline(program.finished(), LIMIT_MS)).code, code);
     await reader.read().catch(() => {}); // whatever had arrived
