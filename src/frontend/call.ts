@@ -44,6 +44,8 @@ export class Call implements RelayHost {
   readonly #tried: Worker[] = [];
   #worker: Worker | null = null;
   #hadRecord = false;
+  /** When the worker took the request, by the clock in ms; -1 until it has. */
+  #acceptedMs = -1;
   #completedMs = -1;
 
   constructor(context: CallContext, request: GenerateRequest, response: ServerResponse) {
@@ -84,6 +86,11 @@ export class Call implements RelayHost {
     if (this.#completedMs >= 0) {
       // All was said; a client that does not take it must not hold the connection for ever.
       if (isLate(this.#completedMs, options.stallTimeoutMs)) this.#response.destroy();
+    } else if (!this.#request.stream && this.#acceptedMs >= 0 && !this.#relay.isStreaming) {
+      // Its first byte comes when all of it has been made: that it is late says nothing.
+      if (isLate(this.#acceptedMs, options.wholeTimeoutMs)) {
+        this.#fail(new TokenplaneError("timeout", "Cannot complete the request: its answer took too long"));
+      }
     } else if (!this.#hadRecord) {
       if (isLate(this.#startedMs, options.firstRecordTimeoutMs)) {
         this.#fail(new TokenplaneError("timeout", "Cannot complete the request: no record came in time"));
@@ -109,6 +116,7 @@ export class Call implements RelayHost {
   onFirstRecord(): void {
     this.#hadRecord = true;
     const now = this.#context.clock.now();
+    if (this.#acceptedMs < 0) this.#acceptedMs = now;
     this.#split.firstRecord(now);
     this.#record.firstRecord((now - this.#startedMs) / 1000);
   }
@@ -138,6 +146,7 @@ export class Call implements RelayHost {
     if (last !== null) context.relay.stats.retries++;
     this.#tried.push(worker);
     this.#worker = worker;
+    this.#acceptedMs = -1;
     worker.inFlight++;
     try {
       const anchor = context.plane.register(this.#relay, worker.instanceId);
@@ -148,12 +157,18 @@ export class Call implements RelayHost {
       context.messenger
         .requestAck(worker.instanceId, GENERATE_HANDLER, payload, context.options.ackTimeoutMs)
         .then(
-          () => this.#split.accepted(context.clock.now()),
+          () => this.#onAccepted(worker),
           (error: unknown) => this.#onRefused(worker, toTokenplaneError(error)),
         );
     } catch (error) {
       this.#fail(toTokenplaneError(error));
     }
+  }
+
+  #onAccepted(worker: Worker): void {
+    const now = this.#context.clock.now();
+    this.#split.accepted(now);
+    if (this.#worker === worker && this.#acceptedMs < 0) this.#acceptedMs = now;
   }
 
   #onRefused(worker: Worker, error: TokenplaneError): void {

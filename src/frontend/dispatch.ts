@@ -169,9 +169,10 @@ export class Dispatcher {
 
   /** A quarter of the shortest time-out, within reason. */
   #tickMs(): number {
-    const { firstRecordTimeoutMs, idleTimeoutMs, stallTimeoutMs, sseKeepAliveMs } = this.#context.options;
+    const { options } = this.#context;
+    const { firstRecordTimeoutMs, wholeTimeoutMs, idleTimeoutMs, stallTimeoutMs, sseKeepAliveMs } = options;
     let shortest = 4_000;
-    for (const ms of [firstRecordTimeoutMs, idleTimeoutMs, stallTimeoutMs, sseKeepAliveMs]) {
+    for (const ms of [firstRecordTimeoutMs, wholeTimeoutMs, idleTimeoutMs, stallTimeoutMs, sseKeepAliveMs]) {
       if (ms > 0 && ms < shortest) shortest = ms;
     }
     return Math.max(25, shortest / 4);

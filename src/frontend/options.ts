@@ -39,8 +39,13 @@ export interface FrontendOptions {
   readonly keepAliveTimeoutMs: number;
   /** A worker's acceptance of a request. */
   readonly ackTimeoutMs: number;
-  /** From the request to the first record, all tries together; then 504. */
+  /**
+   * From the request to the first record, all tries together; then 504. Of an answer that is not streamed: to a worker's
+   * acceptance.
+   */
   readonly firstRecordTimeoutMs: number;
+  /** From a worker's acceptance of a request that is not streamed to the whole of its answer; then 504. */
+  readonly wholeTimeoutMs: number;
   /** Between two records of a client that reads; then an error event. */
   readonly idleTimeoutMs: number;
   /** A client that takes no byte though some wait for it; then its connection is closed. */
@@ -82,6 +87,7 @@ export const DEFAULT_FRONTEND_OPTIONS: FrontendOptions = Object.freeze({
   keepAliveTimeoutMs: 75_000,
   ackTimeoutMs: 10_000,
   firstRecordTimeoutMs: 300_000,
+  wholeTimeoutMs: 1_800_000,
   idleTimeoutMs: 0,
   stallTimeoutMs: 300_000,
   sseKeepAliveMs: 0,

@@ -52,6 +52,7 @@ export function toOpenAiOptions(settings: WorkerSettings): Omit<OpenAiOptions, "
     connectTimeoutMs: settings.engineConnectTimeoutMs,
     headersTimeoutMs: settings.engineHeadersTimeoutMs,
     idleTimeoutMs: settings.engineIdleTimeoutMs,
+    wholeTimeoutMs: settings.wholeTimeoutMs,
     doneGraceMs: settings.engineDoneGraceMs,
     maxEventBytes: settings.engineMaxEventBytes,
     maxObservedBytes: settings.engineMaxObservedBytes,

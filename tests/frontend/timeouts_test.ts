@@ -20,6 +20,52 @@ Deno.test("Call gives up with 504 when no record comes in time", () => {
   }, { clock });
 });
 
+Deno.test("Call gives an answer that is not streamed its own time once a worker has taken the request", () => {
+  const clock = new VirtualClock();
+  return withFrontend({ firstRecordTimeoutMs: 1_000, wholeTimeoutMs: 10_000 }, async (harness) => {
+    const pending = harness.post({ stream: false });
+    const stream = await harness.nextStream();
+    await Promise.resolve();
+    clock.advance(9_000);
+    stream.head(200, "application/json").data("{}").finish().flush();
+    const response = await pending;
+    assertEquals([response.status, await response.text()], [200, "{}"]);
+    assertEquals(harness.outcomes(), { ok: 1 });
+  }, { clock });
+});
+
+for (const begun of [false, true]) {
+  Deno.test(`Call gives up on an answer that is not streamed and ${begun ? "not whole" : "absent"} in time`, () => {
+    const clock = new VirtualClock();
+    return withFrontend({ firstRecordTimeoutMs: 0, wholeTimeoutMs: 10_000 }, async (harness) => {
+      const pending = harness.post({ stream: false });
+      const stream = await harness.nextStream();
+      await Promise.resolve();
+      if (begun) stream.head(200, "application/json").data("{").flush();
+      clock.advance(9_000);
+      assertEquals(stream.cancelled, null);
+      clock.advance(4_000);
+      assertEquals(stream.cancelled, "timeout");
+      const response = await pending;
+      assertEquals([response.status, (await response.json()).error.code], [504, "timeout"]);
+      assertEquals(harness.outcomes(), { timeout: 1 });
+    }, { clock });
+  });
+}
+
+Deno.test("Call waits for a worker to take a request that is not streamed no longer than for a first record", () => {
+  const clock = new VirtualClock();
+  return withFrontend({ firstRecordTimeoutMs: 1_000, wholeTimeoutMs: 10_000 }, async (harness) => {
+    harness.messenger.onAckRequest = () => new Promise(() => {});
+    const pending = harness.post({ stream: false });
+    await harness.nextStream();
+    clock.advance(1_300);
+    const response = await pending;
+    assertEquals(response.status, 504);
+    await response.body?.cancel();
+  }, { clock });
+});
+
 Deno.test("Call breaks a stream off when a record is too long in coming", () => {
   const clock = new VirtualClock();
   return withFrontend({ idleTimeoutMs: 1_000 }, async (harness) => {

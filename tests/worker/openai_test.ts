@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { delay } from "@std/async";
 import { systemClock } from "../../src/clock.ts";
 import { TokenplaneError } from "../../src/errors.ts";
 import type { EngineRequest } from "../../src/worker/engines/engine.ts";
@@ -238,6 +239,32 @@ Deno.test("OpenAiEngine answers 504 when the head does not come in time", async 
     const summary = await output.ended;
     assertEquals([output.status, summary.outcome], [504, "timeout"]);
   }, { headersTimeoutMs: 30 });
+});
+
+Deno.test("OpenAiEngine lets an answer that is not streamed take its whole time, before its head and inside", async () => {
+  await withEngine(async (connection) => {
+    await connection.readRequest();
+    await delay(150);
+    await connection.start("application/json");
+    await delay(150);
+    await connection.chunk("{}");
+    await connection.finish();
+  }, async (engine) => {
+    const output = start(engine, chatRequest({ stream: false }));
+    const summary = await output.ended;
+    assertEquals([output.status, summary.outcome], [200, "ok"]);
+  }, { headersTimeoutMs: 30, idleTimeoutMs: 30 });
+});
+
+Deno.test("OpenAiEngine waits for an answer that is not streamed no longer than its own bound", async () => {
+  await withEngine(async (connection) => {
+    await connection.readRequest();
+    await connection.gone();
+  }, async (engine) => {
+    const output = start(engine, chatRequest({ stream: false }));
+    const summary = await output.ended;
+    assertEquals([output.status, summary.outcome], [504, "timeout"]);
+  }, { wholeTimeoutMs: 30 });
 });
 
 Deno.test("OpenAiEngine ends a stream that falls silent and closes its connection", async () => {

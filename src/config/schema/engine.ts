@@ -188,8 +188,8 @@ export const ENGINE_SETTINGS = [
     default: 600_000,
     min: 10,
     max: 3_600_000,
-    help: "Time from the connection to the head of the answer: a long prefill falls in here.",
-    cost: "Beyond it the request fails.",
+    help: "Time from the connection to the head of a streamed answer: a long prefill falls in here.",
+    cost: "Beyond it the request fails. `--whole-timeout-ms` holds when the answer is not streamed.",
   },
   {
     kind: "int",
@@ -200,8 +200,9 @@ export const ENGINE_SETTINGS = [
     default: 120_000,
     min: 10,
     max: 3_600_000,
-    help: "Longest silence inside an answer that is being read.",
-    cost: "Beyond it the stream ends with an error event.",
+    help: "Longest silence inside a streamed answer that is being read.",
+    cost:
+      "Beyond it the stream ends with an error event. `--whole-timeout-ms` holds when it is not streamed.",
   },
   {
     kind: "int",

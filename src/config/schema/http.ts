@@ -183,8 +183,21 @@ export const HTTP_SETTINGS = [
     default: defaults.firstRecordTimeoutMs,
     min: 0,
     max: 3_600_000,
-    help: "From the request to the first bytes of its answer, all tries together.",
-    cost: "Beyond it 504; must cover the longest prefill and queue.",
+    help: "From the request to the first bytes of its streamed answer, all tries together.",
+    cost: "Beyond it 504; must cover the longest prefill and queue. Not streamed: to a worker's acceptance.",
+  },
+  {
+    kind: "int",
+    flag: "whole-timeout-ms",
+    modes: ["start", "frontend", "worker"],
+    group: TIMES,
+    unit: "ms, 0 = none",
+    default: defaults.wholeTimeoutMs,
+    min: 0,
+    max: 86_400_000,
+    help: "From a worker's acceptance of a request that is not streamed to its whole answer; on a worker, " +
+      "how long its engine may be silent meanwhile.",
+    cost: "Beyond it 504; must cover the longest generation and its queue.",
   },
   {
     kind: "int",

@@ -69,7 +69,7 @@ export class OpenAiEngine implements Engine {
       return sendApiError(output, 503, error, "upstream_error");
     }
     if (output.signal.aborted) return;
-    const call = new OpenAiCall(output, this.#settings, (ended) => this.#calls.delete(ended));
+    const call = new OpenAiCall(output, this.#settings, request.stream, (ended) => this.#calls.delete(ended));
     this.#calls.add(call);
     const send = this.#base.protocol === "https:" ? https.request : http.request;
     call.start(() => send(this.#target(request.path), this.#requestOptions(request)), request.body);

@@ -31,6 +31,9 @@ type Phase = "connecting" | "waiting" | "reading" | "ended";
 export class OpenAiCall {
   readonly #output: EngineOutput;
   readonly #settings: OpenAiSettings;
+  /** How long the server may be silent before the head and inside the body, in ms; 0: as long as it likes. */
+  readonly #headMs: number;
+  readonly #silenceMs: number;
   readonly #onEnded: (call: OpenAiCall) => void;
   readonly #onAbort = () => this.#abandon();
   #phase: Phase = "connecting";
@@ -44,9 +47,16 @@ export class OpenAiCall {
   /** `[DONE]` was seen: the rest of the connection is on a short leash. */
   #isClosing = false;
 
-  constructor(output: EngineOutput, settings: OpenAiSettings, onEnded: (call: OpenAiCall) => void) {
+  constructor(
+    output: EngineOutput,
+    settings: OpenAiSettings,
+    isStream: boolean,
+    onEnded: (call: OpenAiCall) => void,
+  ) {
     this.#output = output;
     this.#settings = settings;
+    this.#headMs = isStream ? settings.headersTimeoutMs : settings.wholeTimeoutMs;
+    this.#silenceMs = isStream ? settings.idleTimeoutMs : settings.wholeTimeoutMs;
     this.#onEnded = onEnded;
   }
 
@@ -84,8 +94,8 @@ export class OpenAiCall {
   #handleConnected(): void {
     if (this.#phase !== "connecting") return;
     this.#phase = "waiting";
-    this.#setTimer(this.#settings.headersTimeoutMs, () => {
-      this.#refuse(504, TOO_SLOW, "timeout", `No response head in ${this.#settings.headersTimeoutMs} ms`);
+    this.#setBound(this.#headMs, () => {
+      this.#refuse(504, TOO_SLOW, "timeout", `No response head in ${this.#headMs} ms`);
     });
   }
 
@@ -116,7 +126,7 @@ export class OpenAiCall {
       ? new StreamObserver(this.#settings.maxEventBytes, this.#settings.missingDone)
       : new BodyObserver(status, this.#settings.maxObservedBytes);
     this.#lastByteAt = this.#settings.clock.now();
-    this.#watchSilence(this.#settings.idleTimeoutMs);
+    this.#watchSilence(this.#silenceMs);
     this.#output.onWritable = () => void response.resume();
     this.#output.head(status, contentType);
     response.on("data", (bytes: Uint8Array) => this.#handleData(bytes));
@@ -149,13 +159,13 @@ export class OpenAiCall {
 
   /** One timer per silence, not per chunk: it looks when it fires. */
   #watchSilence(ms: number): void {
-    this.#setTimer(ms, () => {
-      const { clock, idleTimeoutMs } = this.#settings;
+    this.#setBound(ms, () => {
+      const { clock } = this.#settings;
       // While we do not read, the silence is ours.
       if (this.#response?.isPaused()) this.#lastByteAt = clock.now();
-      const left = this.#lastByteAt + idleTimeoutMs - clock.now();
+      const left = this.#lastByteAt + this.#silenceMs - clock.now();
       if (left > 0) return this.#watchSilence(left);
-      const detail = `The engine was silent for ${idleTimeoutMs} ms`;
+      const detail = `The engine was silent for ${this.#silenceMs} ms`;
       const summary = this.#observer?.summarise("broken") ?? { usage: null, finishReasons: [] };
       this.#end({ ...summary, outcome: "timeout", detail });
     });
@@ -185,16 +195,26 @@ export class OpenAiCall {
   /** The one way out of every call: lets go of timer, listener and, unless it can be used again, the socket. */
   #release(): void {
     this.#phase = "ended";
-    if (this.#timer !== null) this.#settings.clock.clearTimer(this.#timer);
-    this.#timer = null;
+    this.#clearTimer();
     this.#output.signal.removeEventListener("abort", this.#onAbort);
     if (!this.#isDrained) this.#request?.destroy();
     this.#onEnded(this);
   }
 
+  /** As `#setTimer`, but 0 is no bound. */
+  #setBound(ms: number, callback: () => void): void {
+    if (ms > 0) this.#setTimer(ms, callback);
+    else this.#clearTimer();
+  }
+
   #setTimer(ms: number, callback: () => void): void {
-    if (this.#timer !== null) this.#settings.clock.clearTimer(this.#timer);
+    this.#clearTimer();
     this.#timer = this.#settings.clock.setTimer(callback, ms);
+  }
+
+  #clearTimer(): void {
+    if (this.#timer !== null) this.#settings.clock.clearTimer(this.#timer);
+    this.#timer = null;
   }
 }
 

@@ -13,10 +13,12 @@ export interface OpenAiOptions {
   readonly maxConnections?: number;
   /** Time to get a connection, in ms. Default 5,000. */
   readonly connectTimeoutMs?: number;
-  /** Time from the connection to the response's head, in ms: a long prefill falls in here. Default 600,000. */
+  /** Time from the connection to the head of a stream, in ms: a long prefill falls in here. Default 600,000. */
   readonly headersTimeoutMs?: number;
-  /** Longest silence inside a body that we are reading, in ms. Default 120,000. */
+  /** Longest silence inside a stream that we are reading, in ms. Default 120,000. */
   readonly idleTimeoutMs?: number;
+  /** In place of the two above when no stream was asked for: the whole generation is silent. Default 1,800,000; 0: none. */
+  readonly wholeTimeoutMs?: number;
   /** How long a connection may go on behind `[DONE]` before it is closed, in ms. Default 50. */
   readonly doneGraceMs?: number;
   /** Longest line or event of a stream, in bytes; over it that stream is cut. Default 4 MiB. */
@@ -42,6 +44,7 @@ export function withDefaults(options: OpenAiOptions): OpenAiSettings {
     connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
     headersTimeoutMs: options.headersTimeoutMs ?? 600_000,
     idleTimeoutMs: options.idleTimeoutMs ?? 120_000,
+    wholeTimeoutMs: options.wholeTimeoutMs ?? 1_800_000,
     doneGraceMs: options.doneGraceMs ?? 50,
     maxEventBytes: options.maxEventBytes ?? 4 * 1024 * 1024,
     maxObservedBytes: options.maxObservedBytes ?? 4 * 1024 * 1024,
