@@ -267,6 +267,21 @@ Deno.test("OpenAiEngine waits for an answer that is not streamed no longer than 
   }, { wholeTimeoutMs: 30 });
 });
 
+Deno.test("OpenAiEngine tells the server the request's id, unless a header that was passed on does", async () => {
+  const heads: string[] = [];
+  await withEngine(
+    serving(async (connection) => {
+      heads.push(connection.head.toLowerCase());
+      await connection.answer("200 OK", "application/json", "{}");
+    }),
+    async (engine) => {
+      await start(engine, { ...chatRequest(), id: "told", headers: {} }).ended;
+      await start(engine, { ...chatRequest(), id: "told", headers: { "x-request-id": "passed" } }).ended;
+    },
+  );
+  assertEquals(heads.map((head) => /^x-request-id: (.*)$/m.exec(head)?.[1]?.trim()), ["told", "passed"]);
+});
+
 Deno.test("OpenAiEngine ends a stream that falls silent and closes its connection", async () => {
   const closed = Promise.withResolvers<void>();
   await withEngine(async (connection) => {

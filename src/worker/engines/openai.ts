@@ -94,6 +94,8 @@ export class OpenAiEngine implements Engine {
     for (const [name, value] of Object.entries(request.headers)) {
       if (!OWN_HEADERS.has(name)) headers[name] = value;
     }
+    // The client was told this id, and looks for it in the server's log.
+    headers["x-request-id"] ??= request.id;
     if (this.#settings.apiKey !== null) headers.authorization = `Bearer ${this.#settings.apiKey}`;
     headers.accept = request.stream ? "text/event-stream" : "application/json";
     // An encoded body could not be relayed byte for byte and observed as well.
