@@ -28,6 +28,16 @@ export function formatHostPort(address: HostPort): string {
   return address.host.includes(":") ? `[${address.host}]:${address.port}` : `${address.host}:${address.port}`;
 }
 
+/** Whether a host is this machine to itself alone; `localhost` is, an unspecified address is so only to dial. */
+export function isLoopbackHost(host: string): boolean {
+  return /^(?:localhost\.?|127(?:\.\d+){3}|::1|::ffff:127(?:\.\d+){3})$/i.test(host);
+}
+
+/** Whether a host is an address, not a name for a name server. */
+export function isIpHost(host: string): boolean {
+  return host.includes(":") || /^[\d.]+$/.test(host);
+}
+
 function isIpv6(text: string): boolean {
   // The URL parser is the platform's own judge of IPv6; it only does not know zones.
   return IPV6.test(text) && URL.canParse(`http://[${text.replace(/%.*$/, "")}]/`);

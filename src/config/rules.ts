@@ -1,4 +1,5 @@
 /** Settings that contradict each other. Ranges of single settings are in the schema. */
+import { formatHostPort, type HostPort, isIpHost, isLoopbackHost } from "./host_port.ts";
 import type { Mode, Setting } from "./setting.ts";
 import { envOf } from "./setting.ts";
 
@@ -8,6 +9,17 @@ export interface Given {
   readonly values: Readonly<Record<string, unknown>>;
   /** `--flag` or the variable's name, by flag; absent for a setting left at its default. */
   readonly names: ReadonlyMap<string, string>;
+}
+
+const MAX_PORT = 65_535;
+
+/** Frontends beyond this machine, as far as their hosts tell, of a worker that can be reached from here alone. */
+export function findUnreachable(values: Readonly<Record<string, unknown>>): readonly HostPort[] {
+  const nodeListen = values["nodeListen"] as HostPort;
+  const frontends = values["frontends"] as readonly HostPort[];
+  if (values["advertiseHost"] !== null || !isLoopbackHost(nodeListen.host)) return [];
+  // To dial an unspecified address is to dial this machine.
+  return frontends.filter(({ host }) => !isLoopbackHost(host) && host !== "0.0.0.0" && host !== "::");
 }
 
 /** The first contradiction, as the rest of a sentence that begins with "Cannot use"; null when there is none. */
@@ -37,6 +49,19 @@ export function findContradiction(given: Given, settings: readonly Setting[]): s
     if ((values["frontends"] as readonly unknown[]).length === 0) {
       return 'worker without --frontend (TOKENPLANE_FRONTEND): at least one HOST:PORT, e.g. "127.0.0.1:7000"';
     }
+    const far = findUnreachable(values).find(({ host }) => isIpHost(host));
+    if (far !== undefined) {
+      return `${name("node-listen")} "${formatHostPort(values["nodeListen"] as HostPort)}" with ${
+        name("frontend")
+      } "${formatHostPort(far)}": a frontend elsewhere cannot reach loopback, use e.g. --node-listen :0`;
+    }
+  }
+  const node = values["nodeListen"] as HostPort | undefined;
+  const shards = values["shards"] as number | undefined;
+  if (node !== undefined && shards !== undefined && node.port + shards - 1 > MAX_PORT && node.port > 0) {
+    return `${name("node-listen")} "${formatHostPort(node)}" with ${
+      name("shards")
+    } ${shards}: each shard takes the next port, allowed up to ${MAX_PORT}`;
   }
   if (values["flush"] === "step" && names.has("batch-ms")) {
     return `${name("flush")} "step" with ${name("batch-ms")}: with "step" the engine says when to write`;

@@ -1,6 +1,7 @@
 /** `tokenplane worker`: an engine behind a message node, joined to frontends. */
 import { systemClock } from "../clock.ts";
 import { formatHostPort, type HostPort } from "../config/host_port.ts";
+import { findUnreachable } from "../config/rules.ts";
 import type { WorkerSettings } from "../config/schema/mod.ts";
 import type { Logger } from "../observe/log.ts";
 import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
@@ -46,6 +47,14 @@ export interface WorkerParts {
 /** Starts the worker of `tokenplane worker`. Throws `invalid_config` when its address cannot be had. */
 export function startWorker(settings: WorkerSettings, log: Logger): Promise<RunningWorker> {
   const { nodeListen, advertiseHost, frontends, metricsListen, engineUrl } = settings;
+  const far = findUnreachable({ ...settings });
+  if (far.length > 0) {
+    log.warn("node_listen_is_loopback", {
+      node_listen: formatHostPort(nodeListen),
+      frontends: far.map(formatHostPort),
+      advice: "Frontends on other machines cannot reach this worker: use --node-listen :0",
+    });
+  }
   const engine = settings.engine === "openai" && engineUrl !== null
     ? () => new OpenAiEngine({ clock: systemClock, url: engineUrl, ...toOpenAiOptions(settings) })
     : (onStep: () => void) => newMock(settings, onStep);

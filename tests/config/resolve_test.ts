@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertInstanceOf, assertStringIncludes } from "@std/assert";
 import { type Environment, resolveCommand, resolveSettings } from "../../src/config/resolve.ts";
+import { findUnreachable } from "../../src/config/rules.ts";
 import { TokenplaneError } from "../../src/errors.ts";
 
 function refusal(args: readonly string[], env: Environment = {}): string {
@@ -60,6 +61,7 @@ Deno.test("resolveCommand knows help and version, also behind other flags", () =
 });
 
 const worker = ["worker", "--frontend", "a:1"];
+const FAR = ['--node-listen "127.0.0.1:0"', "--node-listen :0"];
 const REFUSALS: Array<[name: string, args: string[], env: Environment, ...parts: string[]]> = [
   ["unknown mode", ["strat"], {}, '"strat"', "start, frontend, worker", 'did you mean "start"'],
   ["unknown flag", ["start", "--lanse", "3"], {}, '"--lanse"', 'did you mean "--lanes"'],
@@ -138,9 +140,43 @@ const REFUSALS: Array<[name: string, args: string[], env: Environment, ...parts:
   ["step with batch", ["start", "--flush", "step", "--batch-ms", "1"], {}, "--flush", "--batch-ms"],
   ["url scheme", [...worker, "--engine", "openai", "--engine-url", "ftp://a/v1"], {}, '"ftp://a/v1"'],
   ["url user", [...worker, "--engine", "openai", "--engine-url", "http://u:pw@a/v1"], {}, "//(hidden)@a"],
+  ["loopback to another machine", ["worker", "--frontend", "10.0.0.5:7000"], {}, ...FAR, '"10.0.0.5:7000"'],
+  [
+    "one of several on another machine",
+    [...worker, "--frontend", "[fd00::1]:7000", "--node-listen", "localhost:9"],
+    {},
+    '--node-listen "localhost:9"',
+    '"[fd00::1]:7000"',
+  ],
+  [
+    "another machine by variable",
+    ["worker"],
+    { TOKENPLANE_FRONTEND: "127.0.0.1:1,192.168.1.9:7000" },
+    ...FAR,
+    "TOKENPLANE_FRONTEND",
+  ],
+  ["shards beyond the last port", ["frontend", "--node-listen", ":65534", "--shards", "3"], {}, "--shards 3"],
   ["budgets", ["start", "--slot-byte-budget", "9000", "--peer-byte-budget", "8000"], {}, "9000", "8000"],
   ["bodies", ["start", "--max-body-bytes-in-flight", "2048"], {}, "--max-body-bytes", "2048"],
 ];
+
+Deno.test("resolveSettings lets a worker listen on loopback where its frontends may be there", () => {
+  for (
+    const args of [
+      ...["127.0.0.1:1", "127.9.0.1:1", "[::1]:1", "localhost:1", ":1", "some.host:1"].map((one) => [one]),
+      ["10.0.0.5:1", "--node-listen", ":0"],
+      ["10.0.0.5:1", "--advertise-host", "10.0.0.6"],
+    ]
+  ) resolveSettings("worker", ["--frontend", ...args], {});
+  resolveSettings("frontend", ["--node-listen", ":65534", "--shards", "2"], {});
+});
+
+Deno.test("findUnreachable names frontends that may be elsewhere, and nobody once a host is advertised", () => {
+  const values = resolveSettings("worker", ["--frontend", "some.host:1", "--frontend", "localhost:2"], {});
+  assertEquals(findUnreachable({ ...values }), [{ host: "some.host", port: 1 }]);
+  assertEquals(findUnreachable({ ...values, advertiseHost: "other.host" }), []);
+  assertEquals(findUnreachable({ ...values, nodeListen: { host: "0.0.0.0", port: 0 } }), []);
+});
 
 for (const [name, args, env, ...parts] of REFUSALS) {
   Deno.test(`resolveCommand refuses in one line that names it: ${name}`, () => {

@@ -24,7 +24,8 @@ export const LISTEN_SETTINGS = [
     group: GROUP,
     default: "127.0.0.1:7000",
     portZero: true,
-    help: "Where workers join and token lanes arrive; port 0 is any free one.",
+    help:
+      "Where workers join and token lanes arrive; shard N (from 0) listens on the port + N, port 0 is any.",
     cost: "The node protocol has no authentication: listen only where workers alone can reach it.",
   },
   {
@@ -34,7 +35,8 @@ export const LISTEN_SETTINGS = [
     group: GROUP,
     default: "127.0.0.1:0",
     portZero: true,
-    help: "Where frontends reach this worker with requests and credit; port 0 is any free one.",
+    help:
+      "Where frontends reach this worker with requests and credit; port 0 is any free one. Frontends on other machines need e.g. `:0`.",
     cost: "The node protocol has no authentication: listen only where frontends alone can reach it.",
   },
   {
