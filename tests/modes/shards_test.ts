@@ -1,5 +1,5 @@
 /** `frontend --shards 2` as a program: one port, one answer, whichever shard is met. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { deadline, delay } from "@std/async";
 import { SAME_WISH_MS } from "../../src/modes/signals.ts";
 import { chat, eventsOf, Program } from "../support/program.ts";
@@ -113,4 +113,41 @@ Deno.test("frontend --shards 2 refuses a port that another program has, with cod
   other.close();
   assertEquals(code, 2);
   assert(stderr.includes(`Cannot listen on "127.0.0.1:${port}"`), stderr);
+});
+
+/** A port with a free one behind it. */
+function freePair(): number {
+  for (;;) {
+    using first = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = first.addr as Deno.NetAddr;
+    try {
+      Deno.listen({ hostname: "127.0.0.1", port: port + 1 }).close();
+      return port;
+    } catch {
+      // Taken, or there is no such port.
+    }
+  }
+}
+
+Deno.test("frontend --shards 2 listens for workers on the node port and the next one", async () => {
+  const port = freePair();
+  const node = `127.0.0.1:${port}`;
+  await using frontend = new Program([
+    ...["frontend", "--shards", "2", "--listen", "127.0.0.1:0", "--node-listen", node],
+  ]);
+  const [, , told] = await deadline(frontend.ready(READY), LIMIT_MS);
+  assertEquals(told, node);
+  for (const one of [port, port + 1]) (await Deno.connect({ hostname: "127.0.0.1", port: one })).close();
+});
+
+Deno.test("frontend --shards 2 refuses a taken node port of its second shard with one line, code 2", async () => {
+  const port = freePair();
+  using _other = Deno.listen({ hostname: "127.0.0.1", port: port + 1 });
+  await using frontend = new Program([
+    ...["frontend", "--shards", "2", "--listen", "127.0.0.1:0", "--node-listen", `127.0.0.1:${port}`],
+  ]);
+  const { code, stdout, stderr } = await deadline(frontend.finished(), LIMIT_MS);
+  assertEquals([code, stdout], [2, ""], stderr);
+  assertMatch(stderr, /^tokenplane: Cannot listen on [^\n]+\n$/);
+  assert(stderr.includes(`"127.0.0.1:${port + 1}"`), stderr);
 });

@@ -1,6 +1,7 @@
 /**
  * Runs the shards of a frontend: starts them, tells each what all have, starts again what died. Carries no request.
  *
+ * Shard N listens for workers on the port of `--node-listen` and N, or on any when that is 0.
  * The shard that `--node-listen` leads to starts last: when a worker can find it, all the others are there to be named.
  */
 import { formatHostPort, type HostPort } from "../../config/host_port.ts";
@@ -77,7 +78,7 @@ export class Supervisor implements RunningFrontend, ShardHost {
     address: NodeAddress,
     log: Logger,
   ): Promise<Supervisor> {
-    checkPortIsFree(settings.listen);
+    checkPortsAreFree([settings.listen, ...nodeAddresses(address.nodeListen, settings.shards)]);
     const supervisor = new Supervisor(settings, address, log);
     try {
       const last = settings.shards - 1;
@@ -162,9 +163,10 @@ export class Supervisor implements RunningFrontend, ShardHost {
   async #spawn(index: number): Promise<void> {
     const place = this.#places[index]!;
     const { nodeListen, advertiseHost } = this.#address;
-    // Where a port has been taken meanwhile, every other try takes any; but workers were told the first one's.
-    const isAnyPort = index > 0 && (place.node === null || place.deaths % 2 === 0);
-    const port = isAnyPort ? 0 : place.node?.port ?? nodeListen.port;
+    // Where any port was good and has been taken meanwhile, every other try takes another; but workers were told that of
+    // the first shard.
+    const isAnyPort = nodeListen.port === 0 && index > 0 && place.deaths % 2 === 0;
+    const port = nodeListen.port > 0 ? nodeListen.port + index : isAnyPort ? 0 : place.node?.port ?? 0;
     place.startedMs = performance.now();
     const shard = place.shard = new Shard({
       index,
@@ -210,14 +212,32 @@ export function commonModels(offers: readonly (readonly ModelCard[])[]): ModelCa
   return first.filter(({ id }) => names.every((known) => known.has(id)));
 }
 
-/** Shards share a port with whoever else shares it, so another program on it would not show. Throws `invalid_config`. */
-function checkPortIsFree({ host, port }: HostPort): void {
-  if (port === 0) return;
+/** Where the shards listen for workers. */
+function nodeAddresses({ host, port }: HostPort, shards: number): HostPort[] {
+  return Array.from({ length: shards }, (_, index) => ({ host, port: port === 0 ? 0 : port + index }));
+}
+
+/**
+ * Shards share their HTTP port with whoever else shares it, so another program on it would not show; and what is taken
+ * is to be said before anything serves. Throws `invalid_config`.
+ */
+function checkPortsAreFree(addresses: readonly HostPort[]): void {
+  const listeners: Deno.Listener[] = [];
   try {
-    Deno.listen({ hostname: host, port }).close();
+    for (const { host, port } of addresses) {
+      if (port > 0) listeners.push(listenOnce({ host, port }));
+    }
+  } finally {
+    for (const listener of listeners) listener.close();
+  }
+}
+
+function listenOnce(address: HostPort): Deno.Listener {
+  try {
+    return Deno.listen({ hostname: address.host, port: address.port });
   } catch (caught) {
     const why = caught instanceof Error ? caught.message : String(caught);
-    const message = `Cannot listen on "${host}:${port}": ${why}`;
+    const message = `Cannot listen on "${formatHostPort(address)}": ${why}`;
     throw new TokenplaneError("invalid_config", message, { scope: "process", cause: caught });
   }
 }
