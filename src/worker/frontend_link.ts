@@ -7,6 +7,7 @@
  * | just joined by address alone | at once, over the standing connection: the frontend sees who holds it |
  * | connection lost | at once, by address: another process may listen there by now |
  * | failed | after a wait that doubles from 50 ms to 2 s, half of it random |
+ * | spare: another address leads to the same node | when the link of that address has lost the node |
  */
 import type { InstanceId } from "../../transports/contract.ts";
 import type { Clock, TimerHandle } from "../clock.ts";
@@ -37,6 +38,10 @@ export interface LinkContext {
   readonly random: () => number;
   /** The message of a join. */
   readonly message: () => unknown;
+  /** The other link that is joined to a node, if there is one. */
+  readonly rivalOf: (link: FrontendLink, instanceId: InstanceId) => FrontendLink | null;
+  /** The link is not joined to the node that it was joined to, if any: its spares have to see for themselves. */
+  readonly onAway: (link: FrontendLink) => void;
   /** A frontend named the node addresses of its shards. */
   readonly onShards: (link: FrontendLink, addresses: readonly string[]) => void;
 }
@@ -51,7 +56,11 @@ interface JoinReply {
 /** Joins, joins again, and notices that a frontend is another one. */
 export class FrontendLink {
   readonly address: string;
+  /** The address was given, not named by a frontend. */
+  readonly isGiven: boolean;
   readonly #context: LinkContext;
+  /** Has joined the node that this address leads to, so that this link waits. */
+  #standsIn: FrontendLink | null = null;
   #instanceId: InstanceId | null = null;
   /** The frontend has answered on the standing connection since it was last lost. */
   #isConnected = false;
@@ -61,9 +70,10 @@ export class FrontendLink {
   #failures = 0;
   #timer: TimerHandle | null = null;
 
-  constructor(context: LinkContext, address: string) {
+  constructor(context: LinkContext, address: string, isGiven: boolean) {
     this.#context = context;
     this.address = address;
+    this.isGiven = isGiven;
   }
 
   /** The frontend's instance id, null before the first join. */
@@ -74,6 +84,11 @@ export class FrontendLink {
   /** The last join succeeded and its connection stands. */
   get isJoined(): boolean {
     return this.#isConnected;
+  }
+
+  /** Another link has joined the node that this address leads to. */
+  get isSpare(): boolean {
+    return this.#standsIn !== null;
   }
 
   /** Joins now. Another join under way is followed by one more. */
@@ -88,6 +103,14 @@ export class FrontendLink {
   handleLost(): void {
     this.#isConnected = false;
     this.join();
+    this.#context.onAway(this);
+  }
+
+  /** `link` may no longer be joined to the node for which this one is its spare. */
+  handleAway(link: FrontendLink): void {
+    if (this.#standsIn !== link) return;
+    this.#standsIn = null;
+    this.#joinIn(this.#waitMs());
   }
 
   /** Joins no more, and tells the frontend so; the connection stays for what is running. */
@@ -119,6 +142,7 @@ export class FrontendLink {
     const { log, messenger } = this.#context;
     this.#isAsking = true;
     this.#isAskedAgain = false;
+    this.#standsIn = null;
     const overConnection = this.#isConnected && this.#instanceId !== null;
     try {
       const message = this.#context.message();
@@ -127,11 +151,15 @@ export class FrontendLink {
         : await messenger.requestJsonAt(this.address, JOIN_HANDLER, message, JOIN_TIMEOUT_MS);
       if (!this.#isClosed) this.#handleReply(readReply(answer), overConnection);
     } catch (caught) {
-      if (this.#failures++ === 0) {
-        log.warn("join_failed", { address: this.address, error: toTokenplaneError(caught) });
+      const isFirst = this.#failures++ === 0;
+      const waitMs = this.#waitMs();
+      if (isFirst) {
+        const error = toTokenplaneError(caught);
+        log.warn("join_failed", { address: this.address, error, retry_ms: Math.ceil(waitMs) });
       }
       this.#isConnected = false;
-      this.#joinIn(this.#waitMs());
+      this.#joinIn(waitMs);
+      this.#context.onAway(this);
     } finally {
       this.#isAsking = false;
       if (this.#isAskedAgain) this.join();
@@ -139,15 +167,28 @@ export class FrontendLink {
   }
 
   #handleReply(reply: JoinReply, overConnection: boolean): void {
-    if (this.#instanceId !== reply.peer.instanceId) {
-      this.#context.log.info("joined", { address: this.address, frontend: reply.peer.instanceId });
-    }
+    const { instanceId } = reply.peer;
+    const isAnother = this.#instanceId !== instanceId;
+    const rival = this.#context.rivalOf(this, instanceId);
+    // A given address wins over a named one: what it names is what counts.
+    if (rival !== null && (rival.isGiven || !this.isGiven)) return this.#standBy(rival);
+    if (isAnother) this.#context.log.info("joined", { address: this.address, frontend: instanceId });
     this.#replace(reply.peer);
     this.#isConnected = true;
+    if (rival !== null) rival.#standBy(this);
+    if (isAnother) this.#context.onAway(this);
     // Only the standing connection counts: a frontend may answer at an address and be out of reach at its own.
     if (overConnection) this.#failures = 0;
     this.#joinIn(overConnection ? reply.intervalMs : this.#waitMs());
     this.#context.onShards(this, reply.shards);
+  }
+
+  #standBy(link: FrontendLink): void {
+    this.#standsIn = link;
+    this.#clearTimer();
+    this.#isConnected = false;
+    this.#replace(null);
+    this.#context.onAway(this);
   }
 
   /** Prepares the frontend that answered and lets go of the one that was there before. */

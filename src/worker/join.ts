@@ -27,7 +27,10 @@ export interface JoinOptions {
 /** Nodes to be joined at one time, over all frontends. */
 const MAX_LINKS = 1_024;
 
-/** One link per address: those given, and those of the shards that the given ones name. */
+/**
+ * One link per address: those given, and those of the shards that the given ones name. Of the links whose addresses lead
+ * to one node, one joins it; the others are its spares.
+ */
 export class Join {
   readonly #context: LinkContext;
   readonly #preparation: PeerPreparation;
@@ -48,6 +51,15 @@ export class Join {
       log,
       random: options.random ?? Math.random,
       message: () => writeJoinMessage(messenger.peerInfo, { models, engine, capacity }),
+      rivalOf: (link, instanceId) => {
+        for (const other of this.#links.values()) {
+          if (other !== link && other.isJoined && other.instanceId === instanceId) return other;
+        }
+        return null;
+      },
+      onAway: (link) => {
+        for (const other of this.#links.values()) other.handleAway(link);
+      },
       onShards: (link, addresses) => this.#handleShards(link, addresses),
     };
   }
@@ -60,9 +72,10 @@ export class Join {
     for (const address of this.#seeds) this.#open(address);
   }
 
-  /** Addresses, and whether this worker is joined there now. */
+  /** Addresses, one per node, and whether this worker is joined there now. */
   get frontends(): { address: string; joined: boolean }[] {
-    return [...this.#links.values()].map(({ address, isJoined }) => ({ address, joined: isJoined }));
+    return [...this.#links.values()].filter((link) => !link.isSpare)
+      .map(({ address, isJoined }) => ({ address, joined: isJoined }));
   }
 
   /** Tells every frontend that this worker takes no more requests. Resolves when all have answered or timed out. */
@@ -80,7 +93,7 @@ export class Join {
 
   #open(address: string): void {
     if (this.#links.has(address) || this.#links.size >= MAX_LINKS) return;
-    const link = new FrontendLink(this.#context, address);
+    const link = new FrontendLink(this.#context, address, this.#seeds.has(address));
     this.#links.set(address, link);
     link.join();
   }
@@ -98,6 +111,7 @@ export class Join {
       if (wanted.has(address)) continue;
       this.#links.delete(address);
       other.close();
+      this.#context.onAway(other);
     }
   }
 }

@@ -1,5 +1,6 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
+import { createLogger } from "../../src/observe/log.ts";
 import { Join, type JoinOptions } from "../../src/worker/join.ts";
 import { PeerPreparation } from "../../src/worker/peer_preparation.ts";
 import {
@@ -71,10 +72,13 @@ Deno.test("Join offers the models by address, then over the standing connection 
 });
 
 Deno.test("Join tries again with growing waits of at most 2 s until a frontend is there", async () => {
-  const { clock, join, network, times } = setUp();
+  const lines: string[] = [];
+  const { clock, join, network, times } = setUp({ log: createLogger({ write: (line) => lines.push(line) }) });
   network.get(HOME)!.process = null;
   join.start();
   await clock.advanceAsync(8_000);
+  assertEquals(lines.length, 1, "the first failure is told, and that it is tried again");
+  assertMatch(lines[0]!, /warn {2}join_failed address=127\.0\.0\.1:7000 .* retry_ms=38\n$/);
   const waits = times.slice(1).map((time, i) => time - times[i]!);
   assertEquals(waits.slice(0, 7), [37.5, 75, 150, 300, 600, 1_200, 1_500]);
   assert(waits.slice(6).every((wait) => wait === 1_500));
@@ -176,19 +180,58 @@ Deno.test("Join finds a shard named by its port alone at the host by which it ca
   join.stop();
 });
 
-Deno.test("Join keeps a frontend that two addresses lead to until both have let it go", async () => {
+Deno.test("Join joins a node once, whichever of its addresses lead there", async () => {
+  const given = "localhost:7000";
+  const { clock, join, messenger, network } = setUp({ frontends: [given] });
+  const shards = [HOME, "127.0.0.1:7001"];
+  network.set(HOME, { process: 10, shards });
+  network.set(given, { process: 10, shards });
+  network.set("127.0.0.1:7001", { process: 20 });
+  join.start();
+  await clock.advanceAsync(100);
+  const joined = [{ address: given, joined: true }, { address: "127.0.0.1:7001", joined: true }];
+  assertEquals(join.frontends, joined);
+  messenger.calls.length = 0;
+  await clock.advanceAsync(10_000);
+  const asked = messenger.calls.map(({ to }) => to);
+  assertEquals(asked.filter((to) => to === instanceIdOf(10)).length, 5);
+  assertEquals(asked.filter((to) => to === HOME || to === given), []);
+  assertEquals(messenger.registrations, [`+${instanceIdOf(10)}`, `+${instanceIdOf(20)}`]);
+
+  // Its place is taken by another process: the given address finds it, and stays the one.
+  for (const address of [HOME, given]) network.get(address)!.process = 11;
+  for (let lane = 0; lane < 4; lane++) messenger.loseLane(instanceIdOf(10), lane);
+  await clock.advanceAsync(100);
+  assertEquals(join.frontends, joined);
+  assertEquals(messenger.registrations.slice(2).sort(), [`+${instanceIdOf(11)}`, `-${instanceIdOf(10)}`]);
+
+  messenger.calls.length = 0;
+  await join.leave(1_000);
+  assertEquals(messenger.calls.map(({ to }) => to), [instanceIdOf(11), instanceIdOf(20)]);
+  await clock.advanceAsync(10_000);
+  assertEquals(clock.pendingTimers, 0);
+});
+
+Deno.test("Join goes by the other address of a node when the first no longer leads there", async () => {
   const { clock, join, messenger, network } = setUp({ frontends: [HOME, "localhost:7000"] });
   network.set("localhost:7000", { process: 10 });
   join.start();
   await clock.advanceAsync(100);
+  assertEquals(join.frontends, [{ address: HOME, joined: true }]);
+  network.get(HOME)!.process = null;
+  messenger.loseLane(instanceIdOf(10));
+  await clock.advanceAsync(100);
+  assertEquals(join.frontends, [{ address: HOME, joined: false }, {
+    address: "localhost:7000",
+    joined: true,
+  }]);
+  assertEquals(messenger.registrations, [`+${instanceIdOf(10)}`], "what runs there goes on");
   network.get(HOME)!.process = 11;
-  messenger.loseLane(instanceIdOf(10));
-  await clock.advanceAsync(10);
-  assertEquals(messenger.registrations, [`+${instanceIdOf(10)}`, `+${instanceIdOf(11)}`]);
-  network.get("localhost:7000")!.process = 11;
-  messenger.loseLane(instanceIdOf(10));
-  await clock.advanceAsync(10);
-  assertEquals(messenger.registrations.at(-1), `-${instanceIdOf(10)}`);
+  await clock.advanceAsync(2_000);
+  assertEquals(join.frontends, [{ address: HOME, joined: true }, {
+    address: "localhost:7000",
+    joined: true,
+  }]);
   join.stop();
 });
 
@@ -204,6 +247,19 @@ Deno.test("Join does not run hot at a frontend that answers by address and canno
   await clock.advanceAsync(10_000);
   assert(messenger.calls.length < 60, `${messenger.calls.length} calls in 10 s`);
   join.stop();
+
+  const two = setUp({ frontends: [HOME, "localhost:7000"] });
+  two.network.set("localhost:7000", { process: 10 });
+  const answerBoth = two.messenger.answer;
+  two.messenger.answer = (call) => {
+    if (call.to !== instanceIdOf(10)) return answerBoth(call);
+    two.messenger.loseLane(call.to);
+    throw new TokenplaneError("connection", "Cannot connect: refused");
+  };
+  two.join.start();
+  await two.clock.advanceAsync(10_000);
+  assert(two.messenger.calls.length < 150, `${two.messenger.calls.length} calls in 10 s by two addresses`);
+  two.join.stop();
 });
 
 Deno.test("Join takes no nonsense for an answer", async (t) => {
