@@ -19,7 +19,10 @@ export class Router {
     const count = candidates.length;
     if (count === 0) {
       if (tried.length > 0) return "all_tried";
-      return this.#table.knows(model) ? "unavailable" : "unknown_model";
+      // While nobody serves anything, as behind a restart, which models there are is not known.
+      const { isServing } = this.#table;
+      const isExpected = !isServing || this.#table.knows(model) || this.#table.servedLately(model);
+      return isExpected ? "unavailable" : "unknown_model";
     }
     let best: Worker | null = null;
     let isAnyBusy = false;

@@ -12,6 +12,7 @@ import type { Clock, TimerHandle } from "../clock.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { InstanceId } from "../../transports/contract.ts";
 import { ModelIndex } from "./model_index.ts";
+import { RecentModels } from "./recent_models.ts";
 
 /** A model as `/v1/models` shows it. */
 export interface ModelCard {
@@ -77,6 +78,7 @@ export class WorkerTable {
   readonly #log: Logger;
   readonly #workers = new Map<InstanceId, Worker>();
   readonly #models = new ModelIndex();
+  readonly #recent = new RecentModels(MAX_MODEL_NAMES);
   #timer: TimerHandle | null = null;
   /** When the timer is due, by the clock, in ms. */
   #wakeAtMs = Infinity;
@@ -112,6 +114,11 @@ export class WorkerTable {
     return this.#models.has(model);
   }
 
+  /** Whether the model's last worker stopped serving it a short while ago. */
+  servedLately(model: string): boolean {
+    return this.#recent.has(model, this.#options.clock.now());
+  }
+
   worker(instanceId: InstanceId): Worker | undefined {
     return this.#workers.get(instanceId);
   }
@@ -127,9 +134,11 @@ export class WorkerTable {
     if (known !== undefined) {
       if (!isSameOffer(known.info, info)) {
         if (this.#isFullOfModels(info)) return null;
+        const before = known.info;
         this.#models.drop(known);
         known.info = info;
         this.#models.add(known, known.state === "ready");
+        if (known.state === "ready") this.#rememberUnserved(before);
         this.#options.onChange?.();
       }
       known.info = info;
@@ -163,7 +172,11 @@ export class WorkerTable {
   markLost(worker: Worker, reason: string): void {
     if (worker.state === "gone" || worker.state === "lost") return;
     worker.lostAtMs = this.#options.clock.now();
-    this.#log.warn("worker_lost", { worker: worker.instanceId, reason });
+    // One that said that it leaves, and has nothing under way, is expected to close its connections.
+    const isExpected = worker.state === "draining" && worker.inFlight === 0;
+    const fields = { worker: worker.instanceId, reason };
+    if (isExpected) this.#log.info("worker_disconnected", fields);
+    else this.#log.warn("worker_lost", { ...fields, in_flight: worker.inFlight });
     this.#enter(worker, "lost");
     this.#arm();
   }
@@ -178,10 +191,12 @@ export class WorkerTable {
   /** Forgets a worker. */
   remove(worker: Worker, reason: string): void {
     if (worker.state === "gone") return;
+    const wasReady = worker.state === "ready";
     worker.state = "gone";
     this.#workers.delete(worker.instanceId);
     this.#log.info("worker_left", { worker: worker.instanceId, reason });
     this.#models.drop(worker);
+    if (wasReady) this.#rememberUnserved(worker.info);
     this.#options.onChange?.();
     this.#options.onGone?.(worker);
   }
@@ -194,13 +209,24 @@ export class WorkerTable {
     for (const worker of this.#workers.values()) worker.state = "gone";
     this.#workers.clear();
     this.#models.clear();
+    this.#recent.clear();
   }
 
   #enter(worker: Worker, state: WorkerState): void {
     if (worker.state === state) return;
+    const wasReady = worker.state === "ready";
     worker.state = state;
     this.#models.mark(worker, state === "ready");
+    if (wasReady) this.#rememberUnserved(worker.info);
     this.#options.onChange?.();
+  }
+
+  /** Those of an offer that nobody serves from now on. */
+  #rememberUnserved(info: WorkerInfo): void {
+    const now = this.#options.clock.now();
+    for (const { id } of info.models) {
+      if (this.#models.ready(id).length === 0) this.#recent.note(id, now);
+    }
   }
 
   #isFullOfModels(info: WorkerInfo): boolean {

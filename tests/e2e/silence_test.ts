@@ -48,7 +48,7 @@ Deno.test("a worker that is frozen loses its streams and its place, and has it a
     assert(["timeout", "dropped"].includes(JSON.parse(events.at(-2)!).error.code), events.at(-2));
     await deadline(modelsAre(url!, ["slow"]), LIMIT_MS);
     const nobody = await chat(url!, { model: "frozen" });
-    assert([404, 503].includes(nobody.status), `status ${nobody.status}`);
+    assertEquals(nobody.status, 503);
     await nobody.body?.cancel();
   } finally {
     frozen.kill("SIGCONT");

@@ -161,6 +161,16 @@ const REFUSALS: readonly Refusal[] = [
   },
 ];
 
+Deno.test("App answers 503 with retry-after, whatever the model, while no worker has joined, and lists none", async () => {
+  const harness = await new FrontendHarness().start();
+  const response = await harness.post({ model: "any" });
+  assertEquals([response.status, response.headers.get("retry-after")], [503, "1"]);
+  assertEquals((await response.json()).error.code, "unavailable");
+  const models = await fetch(`${harness.base}/v1/models`);
+  assertEquals((await models.json()).data, []);
+  await harness.close();
+});
+
 for (const refusal of REFUSALS) {
   Deno.test(`App refuses ${refusal.name} with ${refusal.status} in OpenAI's shape`, () =>
     withFrontend(refusal.options ?? {}, async (harness) => {

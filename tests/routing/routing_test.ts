@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { createLogger } from "../../src/observe/log.ts";
 import { Router } from "../../src/routing/router.ts";
 import { type Worker, WorkerTable } from "../../src/routing/worker_table.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
@@ -34,7 +35,7 @@ Deno.test("Router takes the worker with the least in flight, and equals in turn"
 
 Deno.test("Router says why there is nobody", () => {
   const { table, router } = setUp();
-  assertEquals(router.pick("m"), "unknown_model");
+  assertEquals(router.pick("m"), "unavailable");
   const worker = join(table, 1, ["m"], 2);
   assertEquals(router.pick("other"), "unknown_model");
   assertEquals(router.pick("m", [worker]), "all_tried");
@@ -45,6 +46,62 @@ Deno.test("Router says why there is nobody", () => {
   assertEquals(router.pick("m", [worker]), "all_tried");
   table.close();
 });
+
+for (const way of ["is lost", "drains", "is silent", "offers it no more"] as const) {
+  Deno.test(`Router calls a model unavailable, not unknown, when its last worker ${way}, for a while`, () => {
+    const { clock, table, router } = setUp();
+    join(table, 1, ["other"]);
+    const worker = join(table, 2, ["m"]);
+    const keepOther = (ms: number) => {
+      for (let left = ms; left > 0; left -= 500) {
+        clock.advance(500);
+        join(table, 1, ["other"]);
+      }
+    };
+    if (way === "is lost") table.markLost(worker, "reset");
+    else if (way === "drains") table.markDraining(worker);
+    else if (way === "offers it no more") join(table, 2, ["other"]);
+    keepOther(4_000);
+    assertEquals([table.size, table.serving("m").length], [1, 0]);
+    assertEquals(table.models().map((model) => model.id), ["other"]);
+    assertEquals([router.pick("m"), router.pick("never")], ["unavailable", "unknown_model"]);
+    keepOther(300_000);
+    assertEquals(router.pick("m"), "unknown_model");
+    table.close();
+  });
+}
+
+const ENDS = [
+  { name: "that drains", isDraining: true, inFlight: 0, level: "info", event: "worker_disconnected" },
+  {
+    name: "that drains with streams under way",
+    isDraining: true,
+    inFlight: 1,
+    level: "warn",
+    event: "worker_lost",
+  },
+  { name: "that said nothing", isDraining: false, inFlight: 0, level: "warn", event: "worker_lost" },
+];
+for (const { name, isDraining, inFlight, level, event } of ENDS) {
+  Deno.test(`WorkerTable logs the lost connection of a worker ${name} at level ${level}`, () => {
+    const lines: string[] = [];
+    const log = createLogger({ format: "json", write: (text) => lines.push(text) });
+    const table = new WorkerTable({
+      clock: new VirtualClock(),
+      log,
+      joinIntervalMs: 1_000,
+      lostGraceMs: 500,
+      maxWorkers: 1,
+    });
+    const worker = join(table, 1);
+    worker.inFlight = inFlight;
+    if (isDraining) table.markDraining(worker);
+    table.markLost(worker, "closed by the peer");
+    const { level: gotLevel, event: gotEvent } = JSON.parse(lines.at(-1)!);
+    assertEquals([gotLevel, gotEvent], [level, event]);
+    table.close();
+  });
+}
 
 Deno.test("WorkerTable lets go of a worker that was silent for three intervals", () => {
   const { clock, table, gone } = setUp();
