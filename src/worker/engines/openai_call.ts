@@ -22,6 +22,8 @@ const TOO_SLOW: ApiError = {
   type: "server_error",
   code: "engine_timeout",
 };
+/** Interim answers (1xx) in front of a response; one that sends them without end takes the event loop's time. */
+const MAX_INTERIM = 16;
 const CONTENT_TYPE = /^[\x20-\x7e]{1,256}$/;
 
 /** States in order: each has its own deadline, and none comes twice. */
@@ -42,6 +44,7 @@ export class OpenAiCall {
   #observer: StreamObserver | BodyObserver | null = null;
   #timer: TimerHandle | null = null;
   #lastByteAt = 0;
+  #interim = 0;
   /** The response was read to its end: its connection may serve another request. */
   #isDrained = false;
   /** `[DONE]` was seen: the rest of the connection is on a short leash. */
@@ -79,6 +82,15 @@ export class OpenAiCall {
       if (socket.connecting) socket.once("connect", () => this.#handleConnected());
       else this.#handleConnected();
     });
+    request.on("information", () => {
+      if (++this.#interim > MAX_INTERIM) {
+        this.#refuse(502, NO_ANSWER, "upstream_error", `More than ${MAX_INTERIM} interim answers`);
+      }
+    });
+    request.on("upgrade", (_response, socket) => {
+      socket.destroy();
+      this.#refuse(502, NO_ANSWER, "upstream_error", "Status 101 cannot be passed on");
+    });
     request.on("response", (response) => this.#handleResponse(response));
     request.setNoDelay(true);
     request.end(body);
@@ -114,7 +126,7 @@ export class OpenAiCall {
     if (encoding !== "identity") {
       return this.#refuse(502, NO_ANSWER, "upstream_error", `The body is encoded with "${encoding}" unasked`);
     }
-    if (status < 200 || (status >= 300 && status < 400)) {
+    if (status < 200 || (status >= 300 && status < 400) || status > 599) {
       return this.#refuse(502, NO_ANSWER, "upstream_error", `Status ${status} cannot be passed on`);
     }
     const named = response.headers["content-type"] ?? "";
