@@ -9,6 +9,7 @@ import { Collectors } from "../observe/metrics.ts";
 import type { Engine } from "../worker/engines/engine.ts";
 import { MockEngine } from "../worker/engines/mock.ts";
 import { OpenAiEngine } from "../worker/engines/openai.ts";
+import { probeServer } from "../worker/engines/openai_probe.ts";
 import { addWorkerMetrics } from "../worker/metrics.ts";
 import { WorkerNode } from "../worker/node.ts";
 import { MessageNode } from "./message_node.ts";
@@ -45,7 +46,7 @@ export interface WorkerParts {
 }
 
 /** Starts the worker of `tokenplane worker`. Throws `invalid_config` when its address cannot be had. */
-export function startWorker(settings: WorkerSettings, log: Logger): Promise<RunningWorker> {
+export async function startWorker(settings: WorkerSettings, log: Logger): Promise<RunningWorker> {
   const { nodeListen, advertiseHost, frontends, metricsListen, engineUrl } = settings;
   const far = findUnreachable({ ...settings });
   if (far.length > 0) {
@@ -55,10 +56,20 @@ export function startWorker(settings: WorkerSettings, log: Logger): Promise<Runn
       advice: "Frontends on other machines cannot reach this worker: use --node-listen :0",
     });
   }
-  const engine = settings.engine === "openai" && engineUrl !== null
-    ? () => new OpenAiEngine({ clock: systemClock, url: engineUrl, ...toOpenAiOptions(settings) })
-    : (onStep: () => void) => newMock(settings, onStep);
-  return runWorker({ settings, nodeListen, advertiseHost, frontends, metricsListen, engine, log });
+  const parts = { settings, nodeListen, advertiseHost, frontends, metricsListen, log };
+  if (settings.engine !== "openai" || engineUrl === null) {
+    return await runWorker({ ...parts, engine: (onStep) => newMock(settings, onStep) });
+  }
+  const engine = () => new OpenAiEngine({ clock: systemClock, url: engineUrl, ...toOpenAiOptions(settings) });
+  const worker = await runWorker({ ...parts, engine });
+  const probe = probeServer({ url: engineUrl, apiKey: settings.engineApiKey, log });
+  return {
+    ...worker,
+    async close() {
+      probe.cancel();
+      await worker.close();
+    },
+  };
 }
 
 /** Starts a mock worker that joins one frontend over loopback. */

@@ -4,8 +4,10 @@
  * The answer is an ack once the request runs, or a refusal whose text starts with its code: `overloaded: …`,
  * `unavailable: …`, `invalid_request: …`, `too_large: …`, `internal: …`.
  */
+import { type Clock, systemClock } from "../clock.ts";
 import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import type { MessageOrigin, MessengerPort } from "../messenger/types.ts";
+import { LimitedWarning } from "../observe/limited_warning.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import { newOutcomeCounts, type Outcome } from "../outcome.ts";
 import {
@@ -29,6 +31,8 @@ export interface RequestHandlerOptions {
   readonly maxRunning: number;
   readonly limits?: RequestLimits;
   readonly log?: Logger;
+  /** Default: the process's own. */
+  readonly clock?: Clock;
 }
 
 /** Counts since the start; plain numbers, read at scrape. */
@@ -58,6 +62,7 @@ export class RequestHandler {
   readonly #options: RequestHandlerOptions;
   readonly #limits: RequestLimits;
   readonly #log: Logger;
+  readonly #failures: LimitedWarning;
   readonly #running = new Set<WorkerStream>();
   /** Over for the engine, with records that still wait for credit. */
   #settling: WorkerStream[] = [];
@@ -68,6 +73,8 @@ export class RequestHandler {
     this.#options = options;
     this.#limits = options.limits ?? DEFAULT_REQUEST_LIMITS;
     this.#log = options.log ?? silentLogger;
+    const { clock = systemClock } = options;
+    this.#failures = new LimitedWarning(this.#log, () => clock.now());
     options.messenger.handleBytes(GENERATE_HANDLER, (payload, origin) => this.#handle(payload, origin));
   }
 
@@ -120,7 +127,7 @@ export class RequestHandler {
     if (sender.ended !== null) {
       throw new TokenplaneError("internal", `Cannot open a stream: it is ${sender.ended}`);
     }
-    const stream = new WorkerStream(sender, this.stats.sent, this.#onResult);
+    const stream = new WorkerStream(request.id, sender, this.stats.sent, this.#onResult);
     this.#running.add(stream);
     this.stats.accepted++;
     try {
@@ -138,11 +145,18 @@ export class RequestHandler {
     stats.outcomes[result.outcome]++;
     stats.promptTokens += result.usage?.promptTokens ?? 0;
     stats.completionTokens += result.usage?.completionTokens ?? 0;
-    if (result.outcome !== "ok") this.#log.debug("request_failed", { ...result });
+    if (result.outcome !== "ok") this.#logFailure(stream.requestId, result);
     if (stream.isSettled) return;
     this.#settling.push(stream);
     if (this.#settling.length >= this.#settlingLimit) this.#dropSettled();
   };
+
+  #logFailure(requestId: string, { outcome, detail }: StreamResult): void {
+    const fields = { request_id: requestId, outcome, detail, engine_url: this.#options.engine.url };
+    // Clients that leave are everyday life.
+    if (outcome === "cancelled") this.#log.debug("request_cancelled", fields);
+    else this.#failures.warn("request_failed", fields);
+  }
 
   #dropSettled(): void {
     this.#settling = this.#settling.filter((stream) => !stream.isSettled);

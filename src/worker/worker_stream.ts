@@ -29,6 +29,7 @@ const CUT_OFF: Readonly<Record<SenderEnd, Outcome>> = Object.freeze({
 
 /** Backs an engine's output by a sender. */
 export class WorkerStream implements EngineOutput {
+  readonly requestId: string;
   readonly #sender: Sender;
   readonly #counts: SentCounts;
   readonly #abort = new AbortController();
@@ -37,10 +38,12 @@ export class WorkerStream implements EngineOutput {
 
   /** @param onResult called exactly once */
   constructor(
+    requestId: string,
     sender: Sender,
     counts: SentCounts,
     onResult: (stream: WorkerStream, result: StreamResult) => void,
   ) {
+    this.requestId = requestId;
     this.#sender = sender;
     this.#counts = counts;
     this.#onResult = onResult;

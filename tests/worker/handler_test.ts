@@ -1,19 +1,22 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { TokenplaneError } from "../../src/errors.ts";
+import { createLogger } from "../../src/observe/log.ts";
 import {
   encodeRequestMessage,
   GENERATE_HANDLER,
   type RequestMessage,
 } from "../../src/plane/request_message.ts";
-import type { Engine, EngineOutput, EngineRequest } from "../../src/worker/engines/engine.ts";
+import type { Engine, EngineOutput, EngineRequest, EngineSummary } from "../../src/worker/engines/engine.ts";
 import { RequestHandler, type RequestHandlerOptions } from "../../src/worker/handler.ts";
 import { PeerPreparation } from "../../src/worker/peer_preparation.ts";
 import { instanceIdOf, peerInfoOf, ScriptedMessenger, workerIdOf } from "../support/scripted_messenger.ts";
 import { RecordingPlane } from "../support/recording_plane.ts";
+import { VirtualClock } from "../support/virtual_clock.ts";
 
 /** Does nothing by itself: a test writes to the outputs. */
 class IdleEngine implements Engine {
   readonly name = "idle";
+  readonly url = "http://e:1/v1";
   readonly running = 0;
   readonly requests: EngineRequest[] = [];
   readonly outputs: EngineOutput[] = [];
@@ -89,6 +92,41 @@ Deno.test("RequestHandler sends head, data, summary and end in order", () => {
   assertEquals([handler.inFlight, handler.isIdle], [0, true]);
   assertEquals(handler.stats.outcomes.ok, 1);
   assertEquals([handler.stats.promptTokens, handler.stats.completionTokens], [7, 1]);
+});
+
+Deno.test("RequestHandler warns of failed requests once a second at most, and counts those left out", () => {
+  const clock = new VirtualClock();
+  const lines: string[] = [];
+  const log = createLogger({ write: (line) => lines.push(line.slice(25)) });
+  const { engine, send } = setUp({ clock, log });
+  const fail = (id: string, outcome: EngineSummary["outcome"] = "upstream_error") => {
+    send(7, { id });
+    engine.outputs.at(-1)!.end({ outcome, usage: null, finishReasons: [], detail: "ECONNREFUSED" });
+  };
+  fail("a");
+  for (let i = 0; i < 5; i++) fail(`b${i}`);
+  fail("fine", "ok");
+  clock.advance(999);
+  fail("c", "timeout");
+  clock.advance(1);
+  fail("d", "truncated");
+  clock.advance(1_000);
+  fail("e");
+  const line = (id: string, outcome: string, rest = "") =>
+    `warn  request_failed request_id=${id} outcome=${outcome} detail=ECONNREFUSED engine_url=http://e:1/v1${rest}\n`;
+  assertEquals(lines, [
+    line("a", "upstream_error"),
+    line("d", "truncated", " suppressed=6"),
+    line("e", "upstream_error"),
+  ]);
+});
+
+Deno.test("RequestHandler does not warn of clients that leave", () => {
+  const lines: string[] = [];
+  const { handler, plane, send } = setUp({ log: createLogger({ write: (line) => lines.push(line) }) });
+  send();
+  plane.senders[0]!.end("stopped");
+  assertEquals([handler.stats.outcomes.cancelled, lines], [1, []]);
 });
 
 Deno.test("RequestHandler gives the engine what the frontend sent", () => {

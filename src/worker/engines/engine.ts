@@ -46,6 +46,8 @@ export interface EngineConnections {
 /** A source of tokens. */
 export interface Engine {
   readonly name: string;
+  /** Base of the server behind it, for the log; absent when there is none. */
+  readonly url?: string;
   /** Starts one request and returns at once; everything further goes to `output`. Must not throw. */
   run(request: EngineRequest, output: EngineOutput): void;
   /** Requests running now. */

@@ -34,6 +34,7 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 /** {@linkcode Engine} in front of an OpenAI-compatible server. */
 export class OpenAiEngine implements Engine {
   readonly name = "openai";
+  readonly url: string;
   readonly #base: URL;
   readonly #settings: OpenAiSettings;
   readonly #agent: http.Agent;
@@ -43,6 +44,7 @@ export class OpenAiEngine implements Engine {
   /** Throws `invalid_config` when the URL is none, or of another scheme than `http:` and `https:`. */
   constructor(options: OpenAiOptions) {
     this.#base = parseBase(options.url);
+    this.url = this.#base.href;
     this.#settings = withDefaults(options);
     const agentOptions = {
       keepAlive: true,
