@@ -12,7 +12,12 @@
 const INCLUDED = ["src/modes/mock_worker_isolate.ts", "src/modes/shards/shard_isolate.ts"];
 
 const root = new URL("../", import.meta.url);
+const dist = new URL("dist/", root);
 const output = "dist/tokenplane";
+/** The last line when Deno's download fails. */
+const WITHOUT_BASE =
+  "Cannot compile: Deno cannot download its base runtime (denort) here; set DENORT_BIN to a denort " +
+  "file, and DENO_FOR_COMPILE to the deno of the same version";
 
 /** Whether a failed compile failed for want of a base runtime. */
 export function lacksBase(stderr: string): boolean {
@@ -28,7 +33,7 @@ export function compileArguments(): string[] {
 async function main(): Promise<number> {
   const deno = Deno.env.get("DENO_FOR_COMPILE") ?? Deno.execPath();
   // Also what an interrupted compile left there.
-  await Deno.remove(new URL("dist/", root), { recursive: true }).catch(() => {});
+  await Deno.remove(dist, { recursive: true }).catch(() => {});
   const { code, stderr } = await new Deno.Command(deno, {
     args: compileArguments(),
     cwd: root,
@@ -43,11 +48,15 @@ async function main(): Promise<number> {
     return 0;
   }
   const text = new TextDecoder().decode(stderr);
-  if (Deno.args.includes("--optional") && Deno.env.get("DENORT_BIN") === undefined && lacksBase(text)) {
+  // What a failed compile leaves is of no use to anyone.
+  await Deno.remove(dist, { recursive: true }).catch(() => {});
+  const isWithoutBase = Deno.env.get("DENORT_BIN") === undefined && lacksBase(text);
+  if (isWithoutBase && Deno.args.includes("--optional")) {
     say("Compile left out: Deno's download of denort is out of reach and DENORT_BIN is not set");
     return 0;
   }
   say(text.trimEnd());
+  if (isWithoutBase) say(WITHOUT_BASE);
   return code;
 }
 
