@@ -1,6 +1,9 @@
 /** How a response ended, and what it cost: the words that both of its ends share. */
 
-/** Every outcome, in the order in which they are shown. */
+/**
+ * Every outcome, in the order in which they are shown. `ok`: the client has a whole answer, be it one with a status below
+ * 500 that says what is wrong with its request.
+ */
 export const OUTCOMES = Object.freeze(
   ["ok", "cancelled", "upstream_error", "truncated", "dropped", "timeout", "internal_error"] as const,
 );

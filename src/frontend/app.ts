@@ -34,8 +34,8 @@ export interface AppContext {
   readonly isServing: () => boolean;
   readonly isDraining: () => boolean;
   readonly metrics: () => MetricsPage | Promise<MetricsPage>;
-  /** A request with a wrong key. */
-  readonly onUnauthorized: () => void;
+  /** A request with a wrong key; `endpoint` when it is one for workers. */
+  readonly onUnauthorized: (endpoint: Endpoint | null) => void;
 }
 
 interface Env {
@@ -55,7 +55,7 @@ export function createApp(context: AppContext): Hono<Env> {
       if (keys.admits(incoming.headers.authorization)) {
         context.accept(endpoint, incoming, outgoing, id);
       } else {
-        context.onUnauthorized();
+        context.onUnauthorized(endpoint);
         sendError(outgoing, new TokenplaneError("unauthorized", "Wrong API key"), id, options);
       }
       return RESPONSE_ALREADY_SENT;
@@ -76,7 +76,7 @@ export function createApp(context: AppContext): Hono<Env> {
   function guarded(handler: (c: Context<Env>) => Response): (c: Context<Env>) => Response {
     return (c) => {
       if (keys.admits(c.env.incoming.headers.authorization)) return handler(c);
-      context.onUnauthorized();
+      context.onUnauthorized(null);
       const { status, body } = errorReply(new TokenplaneError("unauthorized", "Wrong API key"));
       return reply(c, status, body, { "www-authenticate": "Bearer" });
     };

@@ -11,7 +11,7 @@ import type { NoWorker } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
 import type { CallContext } from "./dispatch.ts";
 import { errorReply } from "./error_body.ts";
-import { errorOfOutcome, outcomeOfError, OutcomeRecord } from "./outcome_record.ts";
+import { errorOfOutcome, isRefusal, outcomeOfError, OutcomeRecord } from "./outcome_record.ts";
 import { judgeRefusal } from "./refusal.ts";
 import { Relay, type RelayHost } from "./relay.ts";
 import { modelNotFound } from "./request.ts";
@@ -62,11 +62,6 @@ export class Call implements RelayHost {
     );
   }
 
-  /** Null while it runs. */
-  get outcome(): Outcome | null {
-    return this.#record.outcome;
-  }
-
   /** Asks the first worker. */
   start(): void {
     this.#try(null);
@@ -74,7 +69,7 @@ export class Call implements RelayHost {
 
   /** The response is over or the client is gone: the last call. */
   onClosed(): void {
-    if (this.#record.outcome !== null) return;
+    if (this.#record.isSettled) return;
     this.#relay.abandon("client disconnected");
     this.#settle("cancelled", 499, null, "the client left");
   }
@@ -108,7 +103,7 @@ export class Call implements RelayHost {
 
   /** The frontend stops: ends the request now, with whatever says so at this point. */
   shutDown(): void {
-    if (this.#record.outcome !== null) return;
+    if (this.#record.isSettled) return;
     if (this.#relay.isStreaming) return this.#relay.breakOff("shutting_down");
     this.#fail(new TokenplaneError("unavailable", "Cannot complete the request: the frontend shuts down"));
   }
@@ -143,7 +138,8 @@ export class Call implements RelayHost {
     }
     const worker = context.router.pick(request.model, this.#tried);
     if (typeof worker === "string") return this.#fail(last ?? noWorkerError(worker, request.model));
-    if (last !== null) context.relay.stats.retries++;
+    if (last === null) this.#record.start();
+    else context.relay.stats.retries++;
     this.#tried.push(worker);
     this.#worker = worker;
     this.#acceptedMs = -1;
@@ -176,7 +172,7 @@ export class Call implements RelayHost {
     if (refusal.worker === "lost") this.#context.onWorkerLost(worker, error.message);
     else if (refusal.worker === "draining") this.#context.onWorkerDraining(worker);
     // What came of the request since then counts for more than what became of its acknowledgement.
-    if (this.#worker !== worker || this.#hadRecord || this.#record.outcome !== null) return;
+    if (this.#worker !== worker || this.#hadRecord || this.#record.isSettled) return;
     if (refusal.mayRetry) this.#try(refusal.error);
     else this.#fail(refusal.error);
   }
@@ -185,8 +181,17 @@ export class Call implements RelayHost {
   #fail(error: TokenplaneError, outcome: Outcome = outcomeOfError(error)): void {
     this.#relay.abandon(error.code);
     const { status } = errorReply(error, this.#context.options.overloadStatus);
-    if (!this.#settle(outcome, status, null, error.message)) return;
-    sendError(this.#response, error, this.#request.id, this.#context.options);
+    const isSettled = this.#acceptedMs < 0 && isRefusal(error)
+      ? this.#refuse(error, status)
+      : this.#settle(outcome, status, null, error.message);
+    if (isSettled) sendError(this.#response, error, this.#request.id, this.#context.options);
+  }
+
+  /** No worker took the request. */
+  #refuse(error: TokenplaneError, status: number): boolean {
+    if (!this.#record.refuse(error.code)) return false;
+    this.#finish("request_refused", "refused", status, error.message);
+    return true;
   }
 
   #settle(
@@ -198,12 +203,16 @@ export class Call implements RelayHost {
     const now = this.#context.clock.now();
     const seconds = (now - this.#startedMs) / 1000;
     if (!this.#record.settle(outcome, seconds, summary, this.#hadRecord)) return false;
-    this.#completedMs = now;
     const { log, options, relay } = this.#context;
     this.#split.finish(now, relay.stats.split, this.#request.id, options.logTtftSplit === "on" ? log : null);
-    // What a client asked for wrongly is its own affair: a warning each would let anyone fill the log.
-    const isOrdinary = outcome === "ok" || outcome === "cancelled" || (status >= 400 && status < 500);
-    log[isOrdinary ? "debug" : "warn"]("request_ended", {
+    this.#finish("request_ended", outcome, status, detail);
+    return true;
+  }
+
+  #finish(event: string, outcome: Outcome | "refused", status: number, detail: string | undefined): void {
+    this.#completedMs = this.#context.clock.now();
+    this.#context.relay.stats.responses.count(status);
+    this.#context.log[levelOf(outcome, status)](event, {
       id: this.#request.id,
       outcome,
       status,
@@ -211,13 +220,19 @@ export class Call implements RelayHost {
       detail,
     });
     this.#releaseWorker();
-    return true;
   }
 
   #releaseWorker(): void {
     if (this.#worker !== null) this.#worker.inFlight--;
     this.#worker = null;
   }
+}
+
+/** What a client asked for wrongly is its own affair; the status of a stream that broke off says nothing of it. */
+function levelOf(outcome: Outcome | "refused", status: number): "debug" | "info" | "warn" {
+  if (outcome === "cancelled") return "debug";
+  if (status >= 400) return status < 500 ? "info" : "warn";
+  return outcome === "ok" ? "debug" : "warn";
 }
 
 function noWorkerError(why: NoWorker, model: string): TokenplaneError {

@@ -152,7 +152,7 @@ export class Dispatcher {
   #refuse(response: ServerResponse, id: string, error: TokenplaneError): void {
     this.#stats.countRefused(error.code);
     this.#context.log.debug("request_refused", { id, error });
-    sendError(response, error, id, this.#context.options);
+    this.#stats.responses.count(sendError(response, error, id, this.#context.options));
   }
 
   /** One timer for the time-outs of all calls, while there are any. */

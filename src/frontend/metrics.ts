@@ -33,7 +33,7 @@ export function addFrontendMetrics(collectors: Collectors, stats: FrontendStats,
   );
   collectors.add(
     "tokenplane_frontend_requests_total",
-    "Requests that a worker was asked for, by how they ended.",
+    "Requests that workers were asked for and did not refuse, by how they ended.",
     "counter",
     (emit) => {
       for (const entry of outcomes) emit(entry.stats.outcomes[entry.outcome], entry.labels);
@@ -41,10 +41,18 @@ export function addFrontendMetrics(collectors: Collectors, stats: FrontendStats,
   );
   collectors.add(
     "tokenplane_frontend_requests_refused_total",
-    "Requests refused before a worker was asked, by error.",
+    "Requests that were refused, by us or by every worker asked, by error. They have no outcome.",
     "counter",
     (emit) => {
       for (const [error_type, count] of Object.entries(stats.refused)) emit(count, { error_type });
+    },
+  );
+  collectors.add(
+    "tokenplane_frontend_responses_total",
+    "Requests for completions that have ended, by HTTP status; 499: the client left.",
+    "counter",
+    (emit) => {
+      for (const [status, count] of stats.responses.entries()) emit(count, { status });
     },
   );
   collectors.addHistogram(

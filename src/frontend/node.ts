@@ -99,7 +99,10 @@ export class FrontendNode {
       isServing: () => models === undefined ? table.isServing : models().length > 0,
       isDraining: () => this.#isDraining,
       metrics: metrics ?? (() => ({ contentType: "text/plain; version=0.0.4", body: "" })),
-      onUnauthorized: () => stats.countRefused("unauthorized"),
+      onUnauthorized: (endpoint) => {
+        stats.countRefused("unauthorized");
+        if (endpoint !== null) stats.responses.count(401);
+      },
     });
     this.#dispatcher = dispatcher;
     this.#server = createHttpServer(app.fetch, options);

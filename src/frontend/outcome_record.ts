@@ -1,5 +1,5 @@
 /** How a request ended: decided here, recorded once. Never inferred from the absence of an error. */
-import { TokenplaneError } from "../errors.ts";
+import { type ErrorCode, TokenplaneError } from "../errors.ts";
 import type { Outcome } from "../outcome.ts";
 import type { SummaryNote } from "../plane/notes.ts";
 import type { StreamEnd } from "../stream.ts";
@@ -57,22 +57,41 @@ export function outcomeOfError(error: TokenplaneError): Outcome {
   }
 }
 
-/** The one outcome of one request. */
+/** Errors that say no to a request instead of telling how it went. */
+const REFUSALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "invalid_request",
+  "unauthorized",
+  "model_not_found",
+  "too_large",
+  "overloaded",
+  "unavailable",
+]);
+
+/** Whether a request that no worker has taken was refused with `error`, and has no outcome. */
+export function isRefusal(error: TokenplaneError): boolean {
+  return REFUSALS.has(error.code);
+}
+
+/** The one outcome of one request, or its refusal. */
 export class OutcomeRecord {
   readonly #stats: FrontendStats;
   readonly #request: RequestStats;
-  #outcome: Outcome | null = null;
+  #isSettled = false;
 
   constructor(stats: FrontendStats, request: RequestStats) {
     this.#stats = stats;
     this.#request = request;
-    request.started++;
     stats.queued++;
   }
 
-  /** Null while the request runs. */
-  get outcome(): Outcome | null {
-    return this.#outcome;
+  /** False while the request runs. */
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
+  /** The first worker is asked. */
+  start(): void {
+    this.#request.started++;
   }
 
   /** The first data record came, `seconds` after the request. */
@@ -84,8 +103,8 @@ export class OutcomeRecord {
 
   /** Records the outcome; true for the first call, which alone counts. */
   settle(outcome: Outcome, seconds: number, summary: SummaryNote | null, hadRecord: boolean): boolean {
-    if (this.#outcome !== null) return false;
-    this.#outcome = outcome;
+    if (this.#isSettled) return false;
+    this.#isSettled = true;
     if (hadRecord) this.#stats.live--;
     else this.#stats.queued--;
     this.#request.outcomes[outcome]++;
@@ -95,6 +114,15 @@ export class OutcomeRecord {
       this.#stats.promptTokens += usage.promptTokens;
       this.#stats.completionTokens += usage.completionTokens;
     }
+    return true;
+  }
+
+  /** Nobody took the request: it has no outcome. True for the first call, which alone counts. */
+  refuse(code: ErrorCode): boolean {
+    if (this.#isSettled) return false;
+    this.#isSettled = true;
+    this.#stats.queued--;
+    this.#stats.countRefused(code);
     return true;
   }
 }

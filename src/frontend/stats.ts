@@ -9,10 +9,31 @@ export const ENDPOINTS = Object.freeze(["chat_completions", "completions"] as co
 /** One of {@linkcode ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
 
+/** Statuses that are counted one by one; others only by their class. */
+const STATUSES = Object.freeze(
+  [200, 400, 401, 403, 404, 413, 422, 429, 499, 500, 502, 503, 504, 529] as const,
+);
+const STATUS_CLASSES = Object.freeze(["2xx", "3xx", "4xx", "5xx"] as const);
+
+/** A count per status, and per class of what is not among them: few, whatever workers answer. */
+export class StatusCounts {
+  readonly #counts = new Map<string, number>([...STATUSES, ...STATUS_CLASSES].map((name) => [`${name}`, 0]));
+
+  /** @param status 200 to 599 */
+  count(status: number): void {
+    const name = this.#counts.has(`${status}`) ? `${status}` : `${Math.trunc(status / 100)}xx`;
+    this.#counts.set(name, this.#counts.get(name)! + 1);
+  }
+
+  entries(): Iterable<[string, number]> {
+    return this.#counts.entries();
+  }
+}
+
 /** Requests of one endpoint and kind. */
 export class RequestStats {
   started = 0;
-  /** Requests that a worker was asked for, by how they ended: exactly one each. */
+  /** Requests that a worker was asked for and did not refuse, by how they ended: exactly one each. */
   readonly outcomes: Record<Outcome, number> = newOutcomeCounts();
   readonly firstTokenSeconds = new Histogram(
     [0.001, 0.0022, 0.0047, 0.01, 0.022, 0.047, 0.1, 0.22, 0.47, 1, 2.2, 4.7, 10, 22, 48, 100, 220, 480],
@@ -26,7 +47,9 @@ export class FrontendStats {
     chat_completions: { stream: new RequestStats(), unary: new RequestStats() },
     completions: { stream: new RequestStats(), unary: new RequestStats() },
   };
-  /** Requests refused before a worker was asked, by code. */
+  /** Requests to be generated that have ended, by the status that their client got; 499 when it left. */
+  readonly responses: StatusCounts = new StatusCounts();
+  /** Requests that no worker took, by code. */
   readonly refused: Partial<Record<ErrorCode, number>> = {};
   /** Gaps between two writes of one stream, in seconds. */
   readonly gapSeconds = new Histogram(

@@ -76,7 +76,7 @@ Deno.test("Call gives up after its bounded number of tries, with the last reason
     assertEquals(response.status, 503);
     await response.body?.cancel();
     assertEquals(harness.plane.streams.length, 2);
-    assertEquals(harness.outcomes(), { upstream_error: 1 });
+    assertEquals([harness.outcomes(), harness.node.stats.refused], [{}, { overloaded: 1 }]);
   }, { maxAttempts: 2, overloadStatus: 503 }));
 
 Deno.test("Call asks another worker when the stream is dropped before its first record, never after", () =>

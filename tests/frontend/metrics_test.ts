@@ -14,6 +14,7 @@ Deno.test("Collectors show a frontend's series in Prometheus form", async () => 
   addFrontendMetrics(collectors, stats, table);
   stats.requests.completions.unary.outcomes.dropped = 3;
   stats.countRefused("overloaded");
+  for (const status of [200, 404, 418, 418, 599]) stats.responses.count(status);
   stats.gapSeconds.observe(0.002);
   const { body, contentType } = await collectors.page();
   assert(contentType.startsWith("text/plain"));
@@ -23,6 +24,11 @@ Deno.test("Collectors show a frontend's series in Prometheus form", async () => 
       'tokenplane_frontend_requests_total{endpoint="completions",request_type="unary",outcome="dropped"} 3',
       'tokenplane_frontend_requests_total{endpoint="completions",request_type="unary",outcome="ok"} 0',
       'tokenplane_frontend_requests_refused_total{error_type="overloaded"} 1',
+      'tokenplane_frontend_responses_total{status="200"} 1',
+      'tokenplane_frontend_responses_total{status="404"} 1',
+      'tokenplane_frontend_responses_total{status="502"} 0',
+      'tokenplane_frontend_responses_total{status="4xx"} 2',
+      'tokenplane_frontend_responses_total{status="5xx"} 1',
       'tokenplane_frontend_inter_token_latency_seconds_bucket{le="0.0019"} 0',
       'tokenplane_frontend_inter_token_latency_seconds_bucket{le="0.0035"} 1',
       'tokenplane_frontend_inter_token_latency_seconds_bucket{le="+Inf"} 1',

@@ -306,7 +306,7 @@ Deno.test("MockEngine refuses what it cannot serve with 400 and OpenAI's nested 
       assertEquals(error.type, "invalid_request_error");
       assertEquals(error.param, param);
       assertEquals(typeof error.message, "string");
-      assertEquals(output.summary?.outcome, "upstream_error");
+      assertEquals(output.summary?.outcome, "ok");
       assertEquals([engine.running, clock.pendingTimers], [0, 0]);
     });
   }

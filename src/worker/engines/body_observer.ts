@@ -29,11 +29,9 @@ export class BodyObserver {
       return { ...none, outcome: "truncated", detail: "The engine's connection broke" };
     }
     if (this.#status >= 400) {
-      return {
-        ...none,
-        outcome: "upstream_error",
-        detail: `The engine answered with status ${this.#status}`,
-      };
+      // Below 500 the engine did its part: it told the client what is wrong with the request.
+      const outcome = this.#status < 500 ? "ok" : "upstream_error";
+      return { ...none, outcome, detail: `The engine answered with status ${this.#status}` };
     }
     if (this.#size > this.#maxBytes) {
       const detail =

@@ -79,7 +79,7 @@ export class MockEngine implements Engine {
     }
     if (output.signal.aborted) return;
     const parsed = parseMockRequest(request, this.#limits);
-    if (isRefused(parsed)) return sendApiError(output, 400, parsed, "upstream_error");
+    if (isRefused(parsed)) return sendApiError(output, 400, parsed, "ok");
     const stream = new MockStream(parsed, request, output, {
       seed: this.#options.seed ?? 0,
       eventBytes: this.#options.eventBytes ?? 0,
