@@ -29,15 +29,15 @@ export function registerJoinHandlers(context: JoinContext): void {
   const connections = new Map<number, Worker>();
 
   messenger.handleJson(JOIN_HANDLER, (input, origin) => {
-    const { peer, worker: info } = readJoinMessage(input);
+    const { isByAddress, peer, worker: info } = readJoinMessage(input);
     if (origin.peer !== null && origin.peer.instanceId !== peer.instanceId) {
       throw refuse("peer_info is not that of the sender");
     }
     messenger.registerPeer(peer);
     const worker = table.join(info);
     if (worker === null) throw refuse("the frontend has as many workers or models as it takes");
-    // A first join comes over a connection made for it alone, whose end says nothing of the worker.
-    if (origin.peer !== null) connections.set(origin.connection, worker);
+    // A connection made for the join alone ends with it, which says nothing of the worker.
+    if (origin.peer !== null && !isByAddress) connections.set(origin.connection, worker);
     return {
       peer_info: peerInfoToJson(messenger.peerInfo),
       shards: context.shards(),

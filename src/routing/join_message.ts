@@ -7,6 +7,7 @@
  * | `models` | list of `{id, created, owned_by}` |
  * | `engine` | name, optional |
  * | `capacity` | requests at one time; 0 or absent: no limit |
+ * | `by_address` | true: over a connection made for this join alone, whose end says nothing of the worker; optional |
  */
 import { TokenplaneError } from "../errors.ts";
 import { type PeerInfo, peerInfoFromJson, peerInfoToJson } from "../messenger/peer_info.ts";
@@ -30,15 +31,22 @@ const CONTROL = /[\x00-\x1f\x7f]/;
 export interface JoinMessage {
   readonly peer: PeerInfo;
   readonly worker: WorkerInfo;
+  /** Over a connection made for this join alone. */
+  readonly isByAddress: boolean;
 }
 
 /** A join as JSON. */
-export function writeJoinMessage(peer: PeerInfo, worker: Omit<WorkerInfo, "instanceId">): unknown {
+export function writeJoinMessage(
+  peer: PeerInfo,
+  worker: Omit<WorkerInfo, "instanceId">,
+  isByAddress: boolean,
+): unknown {
   return {
     peer_info: peerInfoToJson(peer),
     models: worker.models.map(({ id, created, ownedBy }) => ({ id, created, owned_by: ownedBy })),
     engine: worker.engine,
     capacity: worker.capacity,
+    ...(isByAddress ? { by_address: true } : {}),
   };
 }
 
@@ -53,7 +61,11 @@ export function readJoinMessage(input: unknown): JoinMessage {
   }
   const engine = fields["engine"] === undefined ? "" : text(fields["engine"], "engine", MAX_NAME_CHARS, 0);
   const capacity = number(fields["capacity"] ?? 0, "capacity", MAX_CAPACITY);
-  return { peer, worker: { instanceId: peer.instanceId, models: models.map(readModel), engine, capacity } };
+  return {
+    peer,
+    worker: { instanceId: peer.instanceId, models: models.map(readModel), engine, capacity },
+    isByAddress: fields["by_address"] === true,
+  };
 }
 
 function readModel(input: unknown): ModelCard {

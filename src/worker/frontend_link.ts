@@ -37,7 +37,7 @@ export interface LinkContext {
   /** 0 (inclusive) to 1 (exclusive), for the waits. */
   readonly random: () => number;
   /** The message of a join. */
-  readonly message: () => unknown;
+  readonly message: (isByAddress: boolean) => unknown;
   /** The other link that is joined to a node, if there is one. */
   readonly rivalOf: (link: FrontendLink, instanceId: InstanceId) => FrontendLink | null;
   /** The link is not joined to the node that it was joined to, if any: its spares have to see for themselves. */
@@ -145,7 +145,7 @@ export class FrontendLink {
     this.#standsIn = null;
     const overConnection = this.#isConnected && this.#instanceId !== null;
     try {
-      const message = this.#context.message();
+      const message = this.#context.message(!overConnection);
       const answer = overConnection
         ? await messenger.requestJson(this.#instanceId!, JOIN_HANDLER, message, JOIN_TIMEOUT_MS)
         : await messenger.requestJsonAt(this.address, JOIN_HANDLER, message, JOIN_TIMEOUT_MS);

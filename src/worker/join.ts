@@ -50,7 +50,8 @@ export class Join {
       clock,
       log,
       random: options.random ?? Math.random,
-      message: () => writeJoinMessage(messenger.peerInfo, { models, engine, capacity }),
+      message: (isByAddress) =>
+        writeJoinMessage(messenger.peerInfo, { models, engine, capacity }, isByAddress),
       rivalOf: (link, instanceId) => {
         for (const other of this.#links.values()) {
           if (other !== link && other.isJoined && other.instanceId === instanceId) return other;

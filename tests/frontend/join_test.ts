@@ -123,6 +123,13 @@ Deno.test("A worker whose standing connection closes is asked; that of its first
   harness.messenger.closeConnection(5);
   const worker = harness.node.table.worker(instanceIdOf(1))!;
   assertEquals(worker.state, "ready");
+  // Known by now, and by another address, or again after a lost lane: still a connection for the join alone.
+  harness.messenger.call("_tp_join", message({ by_address: true }), {
+    connection: 7,
+    peer: harness.messenger.peer(instanceIdOf(1))!,
+  });
+  harness.messenger.closeConnection(7);
+  assertEquals(worker.state, "ready");
   harness.messenger.call("_tp_join", message(), {
     connection: 6,
     peer: harness.messenger.peer(instanceIdOf(1))!,

@@ -64,7 +64,9 @@ Deno.test("Join offers the models by address, then over the standing connection 
     models: [{ id: "m", created: 1, owned_by: "us" }],
     engine: "mock",
     capacity: 8,
+    by_address: true,
   });
+  assertEquals(Object.hasOwn(messenger.calls[1]!.value as object, "by_address"), false);
   assertEquals(messenger.registrations, [`+${id}`]);
   assertEquals(join.frontends, [{ address: HOME, joined: true }]);
   join.stop();
