@@ -1,6 +1,7 @@
 /** Processes that come back: a worker under its old address, a frontend under its old port with a new id. */
 import { assertEquals } from "@std/assert";
 import { deadline, delay } from "@std/async";
+import { freePorts } from "../support/free_ports.ts";
 import { chat, eventsOf, Program } from "../support/program.ts";
 
 const LIMIT_MS = 20_000;
@@ -51,7 +52,8 @@ Deno.test("a worker that was killed and started again serves again, and one that
 
 for (const shards of [1, 2]) {
   Deno.test(`a frontend (${shards} shards) that was killed and started again at its ports is joined again, and streams of both are right`, async () => {
-    await using first = newFrontend(shards);
+    // Each shard's port must be free again.
+    await using first = newFrontend(shards, "127.0.0.1:0", `127.0.0.1:${freePorts(shards)}`);
     const [, url, node] = await deadline(first.ready(READY), LIMIT_MS);
     await using worker = newWorker(node!);
     await deadline(healthIs(url!, 200), LIMIT_MS);

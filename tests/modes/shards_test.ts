@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { deadline, delay } from "@std/async";
 import { SAME_WISH_MS } from "../../src/modes/signals.ts";
+import { freePorts } from "../support/free_ports.ts";
 import { chat, eventsOf, Program } from "../support/program.ts";
 
 const LIMIT_MS = 30_000;
@@ -115,22 +116,8 @@ Deno.test("frontend --shards 2 refuses a port that another program has, with cod
   assert(stderr.includes(`Cannot listen on "127.0.0.1:${port}"`), stderr);
 });
 
-/** A port with a free one behind it. */
-function freePair(): number {
-  for (;;) {
-    using first = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    const { port } = first.addr as Deno.NetAddr;
-    try {
-      Deno.listen({ hostname: "127.0.0.1", port: port + 1 }).close();
-      return port;
-    } catch {
-      // Taken, or there is no such port.
-    }
-  }
-}
-
 Deno.test("frontend --shards 2 listens for workers on the node port and the next one", async () => {
-  const port = freePair();
+  const port = freePorts(2);
   const node = `127.0.0.1:${port}`;
   await using frontend = new Program([
     ...["frontend", "--shards", "2", "--listen", "127.0.0.1:0", "--node-listen", node],
@@ -141,7 +128,7 @@ Deno.test("frontend --shards 2 listens for workers on the node port and the next
 });
 
 Deno.test("frontend --shards 2 refuses a taken node port of its second shard with one line, code 2", async () => {
-  const port = freePair();
+  const port = freePorts(2);
   using _other = Deno.listen({ hostname: "127.0.0.1", port: port + 1 });
   await using frontend = new Program([
     ...["frontend", "--shards", "2", "--listen", "127.0.0.1:0", "--node-listen", `127.0.0.1:${port}`],
