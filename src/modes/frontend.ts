@@ -9,6 +9,7 @@ import type { Logger } from "../observe/log.ts";
 import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
 import { Collectors, type Series } from "../observe/metrics.ts";
 import type { ModelCard } from "../routing/worker_table.ts";
+import { affordableConnections, descriptorLimit } from "./descriptor_limit.ts";
 import { MessageNode } from "./message_node.ts";
 import { toFrontendOptions, toMuxOptions } from "./options.ts";
 import type { Running } from "./running.ts";
@@ -69,10 +70,15 @@ export async function startFrontend(
   const stats = new FrontendStats();
   const collectors = new Collectors({ process: shard === null });
   const ownPage = () => collectors.page();
+  const shards = "shards" in settings ? settings.shards : 1;
+  const maxConnections = affordableConnections(settings.maxConnections, shards, descriptorLimit());
+  if (maxConnections < settings.maxConnections) {
+    log.info("connections_limited", { connections: maxConnections, descriptors: descriptorLimit(), shards });
+  }
   const frontend: FrontendNode = new FrontendNode({
     messenger: node.messenger,
     plane: node.plane,
-    options: toFrontendOptions(settings),
+    options: { ...toFrontendOptions(settings), maxConnections },
     log,
     stats,
     metrics: shard === null ? ownPage : () => shard.metrics(ownPage),
