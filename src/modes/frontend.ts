@@ -72,9 +72,6 @@ export async function startFrontend(
   const ownPage = () => collectors.page();
   const shards = "shards" in settings ? settings.shards : 1;
   const maxConnections = affordableConnections(settings.maxConnections, shards, descriptorLimit());
-  if (maxConnections < settings.maxConnections) {
-    log.info("connections_limited", { connections: maxConnections, descriptors: descriptorLimit(), shards });
-  }
   const frontend: FrontendNode = new FrontendNode({
     messenger: node.messenger,
     plane: node.plane,
@@ -103,6 +100,14 @@ export async function startFrontend(
     await shard?.onListening(node.address, () => frontend.table.models());
     const { host, port } = settings.listen;
     const httpPort = await frontend.start({ hostname: host, port, reusePort: shard !== null });
+    // Not before it serves: a start that fails says one line, which is why.
+    if (maxConnections < settings.maxConnections) {
+      log.info("connections_limited", {
+        connections: maxConnections,
+        descriptors: descriptorLimit(),
+        shards,
+      });
+    }
     return {
       http: { host, port: httpPort },
       node: node.address,
