@@ -26,6 +26,10 @@ const FLAGS = {
   "event-bytes": { default: 170, help: "size of one event of the floor" },
   seconds: { default: 6, help: "measured window" },
   "warmup-seconds": { default: 3, help: "before the window" },
+  "warm-requests": {
+    default: 20_000,
+    help: "short requests before the warm-up: about a minute of this load",
+  },
   reps: { default: 1, help: "repetitions, interleaved" },
   binary: { default: "", help: "a compiled tokenplane (default: main.ts)" },
   "frontend-flags": { default: "", help: "further flags of the frontend, separated by spaces" },
@@ -49,7 +53,11 @@ async function main(args: readonly string[]): Promise<boolean> {
     otherCores: cores.others,
     frontendFlags: words(flags["frontend-flags"]),
   };
-  const window = { seconds: flags.seconds, warmupSeconds: flags["warmup-seconds"] };
+  const window = {
+    seconds: flags.seconds,
+    warmupSeconds: flags["warmup-seconds"],
+    warmRequests: flags["warm-requests"],
+  };
   const arms = [...native === null ? [] : [floorArm], tokenplaneArm("tokenplane", [])];
   const repetitions: Repetition[] = [];
   for (let rep = 0; rep < flags.reps; rep++) {

@@ -28,6 +28,10 @@ const FLAGS = {
   "event-bytes": { default: 170, help: "size of one event (floor, nginx, haproxy)" },
   seconds: { default: 8, help: "measured window" },
   "warmup-seconds": { default: 3, help: "before the window" },
+  "warm-requests": {
+    default: 20_000,
+    help: "short requests before the warm-up: about a minute of this load",
+  },
   "ramp-seconds": {
     default: -1,
     help:
@@ -88,6 +92,7 @@ async function main(args: readonly string[]): Promise<boolean> {
       // Only when the last stream has begun is the load what it is meant to be.
       warmupSeconds: Math.max(flags["warmup-seconds"], rampSeconds + 1),
       rampSeconds,
+      warmRequests: flags["warm-requests"],
     };
     const repetitions = await interleave(arms, context, window, flags);
     const summaries = arms.flatMap(({ name }) => {

@@ -7,7 +7,15 @@ import { type Arm, type ArmContext, type RunningArm, stopArm } from "./arms/arm.
 import { type LoopDelay, readLoopDelay } from "./loop_delay.ts";
 
 /** What the client is to do in one repetition. */
-export type WindowOptions = Pick<LoadOptions, "seconds" | "warmupSeconds" | "rampSeconds">;
+export interface WindowOptions extends Pick<LoadOptions, "seconds" | "warmupSeconds" | "rampSeconds"> {
+  /** Short requests before anything else: a server that has been up for a while, its code compiled. Default: none. */
+  readonly warmRequests?: number;
+}
+
+/** Streams that warm up at a time. */
+const WARM_STREAMS = 256;
+/** Tokens of each: their cost is known to be steady early, that of requests is not. */
+const WARM_TOKENS = 2;
 
 /** One repetition, measured. CPU figures are of the window alone. */
 export interface Repetition {
@@ -67,8 +75,20 @@ async function measureRunning(
   const { metricsPort } = running;
   const readDelay = () => metricsPort === undefined ? Promise.resolve(null) : readLoopDelay(metricsPort);
   let loopDelay: Promise<LoopDelay | null> = Promise.resolve(null);
+  const { warmRequests = 0, ...measured } = window;
+  if (warmRequests > 0) {
+    await runLoad({
+      client: context.native?.client ?? null,
+      port: running.port,
+      streams: WARM_STREAMS,
+      tokens: WARM_TOKENS,
+      rounds: Math.ceil(warmRequests / WARM_STREAMS),
+      cores: context.otherCores,
+      deadlineSeconds: 60,
+    });
+  }
   const load = await runLoad({
-    ...window,
+    ...measured,
     client: context.native?.client ?? null,
     port: running.port,
     streams: context.streams,
@@ -91,7 +111,7 @@ async function measureRunning(
     arm: name,
     load,
     memory,
-    loopDelay: await readLoopDelay(running.port),
+    loopDelay: await loopDelay,
   };
 }
 
