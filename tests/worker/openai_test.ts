@@ -1,46 +1,16 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { delay } from "@std/async";
 import { systemClock } from "../../src/clock.ts";
 import { TokenplaneError } from "../../src/errors.ts";
-import type { EngineRequest } from "../../src/worker/engines/engine.ts";
 import { OpenAiEngine } from "../../src/worker/engines/openai.ts";
-import type { OpenAiOptions } from "../../src/worker/engines/openai_options.ts";
+import {
+  DONE,
+  FINISH,
+  type Script,
+  serving,
+  startRequest,
+  withEngine,
+} from "../support/engine_under_test.ts";
 import { chatRequest, RecordingOutput } from "../support/recording_output.ts";
-import { type ScriptedConnection, ScriptedServer } from "../support/scripted_server.ts";
-
-type Script = (connection: ScriptedConnection) => Promise<void>;
-type Options = Omit<OpenAiOptions, "clock" | "url">;
-
-const FINISH = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
-const DONE = "data: [DONE]\n\n";
-
-/** An engine in front of a scripted server; both are gone when `body` is through. */
-async function withEngine(
-  script: Script,
-  body: (engine: OpenAiEngine, server: ScriptedServer) => Promise<void>,
-  options: Options = {},
-): Promise<void> {
-  await using server = new ScriptedServer(script);
-  const engine = new OpenAiEngine({ clock: systemClock, url: server.url, ...options });
-  try {
-    await body(engine, server);
-  } finally {
-    await engine.close();
-  }
-}
-
-function start(engine: OpenAiEngine, request: EngineRequest = chatRequest()): RecordingOutput {
-  const output = new RecordingOutput();
-  engine.run(request, output);
-  return output;
-}
-
-/** Serves every request on a connection with the same answer. */
-function serving(answer: Script): Script {
-  return async (connection) => {
-    while (await connection.readRequest()) await answer(connection);
-  };
-}
 
 Deno.test("OpenAiEngine relays a stream byte for byte, whatever its framing", async (t) => {
   const content = '{"choices":[{"index":0,"delta":{"content":"\u{1F600}你"},"finish_reason":null}]}';
@@ -63,7 +33,7 @@ Deno.test("OpenAiEngine relays a stream byte for byte, whatever its framing", as
           await connection.finish();
         }),
         async (engine) => {
-          const output = start(engine);
+          const output = startRequest(engine);
           const summary = await output.ended;
           assertEquals([output.status, output.contentType], [200, "text/event-stream"]);
           assertEquals(output.bytes(), bytes);
@@ -92,7 +62,7 @@ Deno.test("OpenAiEngine sends the client's body and headers, and its own where t
           host: "evil",
         },
       });
-      await start(engine, request).ended;
+      await startRequest(engine, request).ended;
       assertEquals(body, new TextDecoder().decode(request.body));
       const lines = head.toLowerCase().split("\r\n");
       assertEquals(lines[0], "post /v1/chat/completions http/1.1");
@@ -113,7 +83,7 @@ Deno.test("OpenAiEngine uses its own key in place of the client's when it has on
       await connection.answer("200 OK", "application/json", "{}");
     }),
     async (engine) => {
-      await start(engine, chatRequest({}, { headers: { authorization: "Bearer client" } })).ended;
+      await startRequest(engine, chatRequest({}, { headers: { authorization: "Bearer client" } })).ended;
       assert(/authorization: Bearer ours/i.test(head));
       assert(!head.includes("client"));
     },
@@ -127,7 +97,7 @@ Deno.test("OpenAiEngine passes a body that is not streamed through and reads its
   await withEngine(
     serving((connection) => connection.answer("200 OK", "application/json; charset=utf-8", body)),
     async (engine) => {
-      const output = start(engine, chatRequest({ stream: false }));
+      const output = startRequest(engine, chatRequest({ stream: false }));
       assertEquals(await output.ended, {
         outcome: "ok",
         usage: { promptTokens: 7, completionTokens: 1, totalTokens: 8 },
@@ -144,7 +114,7 @@ Deno.test("OpenAiEngine passes a long body through unread", async () => {
   await withEngine(
     serving((connection) => connection.answer("200 OK", "application/json", body)),
     async (engine) => {
-      const output = start(engine);
+      const output = startRequest(engine);
       const summary = await output.ended;
       assertEquals([summary.outcome, summary.usage], ["ok", null]);
       assertEquals(output.text(), body);
@@ -160,7 +130,7 @@ Deno.test("OpenAiEngine keeps an error's status, type and body", async (t) => {
       await withEngine(
         serving((connection) => connection.answer(status, "application/problem+json", body)),
         async (engine) => {
-          const output = start(engine);
+          const output = startRequest(engine);
           const summary = await output.ended;
           assertEquals(output.status, Number(status.slice(0, 3)));
           assertEquals(output.contentType, "application/problem+json");
@@ -179,7 +149,7 @@ Deno.test("OpenAiEngine sees an error inside a 200 body", async () => {
       connection.answer("200 OK", "application/json", '{"error":{"message":"No slot"}}')
     ),
     async (engine) => {
-      const summary = await start(engine).ended;
+      const summary = await startRequest(engine).ended;
       assertEquals(summary.outcome, "upstream_error");
       assert(summary.detail?.includes("No slot"));
     },
@@ -207,7 +177,7 @@ Deno.test("OpenAiEngine answers with fixed text when the server gives nothing th
   for (const [name, script, status] of cases) {
     await t.step(name, async () => {
       await withEngine(script, async (engine) => {
-        const output = start(engine);
+        const output = startRequest(engine);
         const summary = await output.ended;
         assertEquals(output.status, status);
         assertEquals(JSON.parse(output.text()).error.message, "The engine gave no valid answer");
@@ -223,49 +193,12 @@ Deno.test("OpenAiEngine answers 503 when nobody listens", async () => {
   const { port } = listener.addr;
   listener.close();
   const engine = new OpenAiEngine({ clock: systemClock, url: `http://127.0.0.1:${port}/v1` });
-  const output = start(engine);
+  const output = startRequest(engine);
   const summary = await output.ended;
   assertEquals([output.status, summary.outcome], [503, "upstream_error"]);
   assertEquals(JSON.parse(output.text()).error.message, "The engine cannot be reached");
   assert(summary.detail?.includes("ECONNREFUSED"));
   await engine.close();
-});
-
-Deno.test("OpenAiEngine answers 504 when the head does not come in time", async () => {
-  await withEngine(async (connection) => {
-    await connection.readRequest();
-    await connection.gone();
-  }, async (engine) => {
-    const output = start(engine);
-    const summary = await output.ended;
-    assertEquals([output.status, summary.outcome], [504, "timeout"]);
-  }, { headersTimeoutMs: 30 });
-});
-
-Deno.test("OpenAiEngine lets an answer that is not streamed take its whole time, before its head and inside", async () => {
-  await withEngine(async (connection) => {
-    await connection.readRequest();
-    await delay(150);
-    await connection.start("application/json");
-    await delay(150);
-    await connection.chunk("{}");
-    await connection.finish();
-  }, async (engine) => {
-    const output = start(engine, chatRequest({ stream: false }));
-    const summary = await output.ended;
-    assertEquals([output.status, summary.outcome], [200, "ok"]);
-  }, { headersTimeoutMs: 30, idleTimeoutMs: 30 });
-});
-
-Deno.test("OpenAiEngine waits for an answer that is not streamed no longer than its own bound", async () => {
-  await withEngine(async (connection) => {
-    await connection.readRequest();
-    await connection.gone();
-  }, async (engine) => {
-    const output = start(engine, chatRequest({ stream: false }));
-    const summary = await output.ended;
-    assertEquals([output.status, summary.outcome], [504, "timeout"]);
-  }, { wholeTimeoutMs: 30 });
 });
 
 Deno.test("OpenAiEngine tells the server the request's id, unless a header that was passed on does", async () => {
@@ -276,41 +209,12 @@ Deno.test("OpenAiEngine tells the server the request's id, unless a header that 
       await connection.answer("200 OK", "application/json", "{}");
     }),
     async (engine) => {
-      await start(engine, { ...chatRequest(), id: "told", headers: {} }).ended;
-      await start(engine, { ...chatRequest(), id: "told", headers: { "x-request-id": "passed" } }).ended;
+      await startRequest(engine, { ...chatRequest(), id: "told", headers: {} }).ended;
+      await startRequest(engine, { ...chatRequest(), id: "told", headers: { "x-request-id": "passed" } })
+        .ended;
     },
   );
   assertEquals(heads.map((head) => /^x-request-id: (.*)$/m.exec(head)?.[1]?.trim()), ["told", "passed"]);
-});
-
-Deno.test("OpenAiEngine ends a stream that falls silent and closes its connection", async () => {
-  const closed = Promise.withResolvers<void>();
-  await withEngine(async (connection) => {
-    await connection.readRequest();
-    await connection.start();
-    await connection.chunk("data: {}\n\n");
-    await connection.gone();
-    closed.resolve();
-  }, async (engine) => {
-    const output = start(engine);
-    const summary = await output.ended;
-    assertEquals([output.status, summary.outcome], [200, "timeout"]);
-    await closed.promise;
-    assertEquals(engine.running, 0);
-  }, { idleTimeoutMs: 50 });
-});
-
-Deno.test("OpenAiEngine waits no longer than its limit for a connection", async () => {
-  await withEngine(async (connection) => {
-    await connection.readRequest();
-    await connection.gone();
-  }, async (engine) => {
-    const first = start(engine);
-    const second = start(engine);
-    assertEquals((await second.ended).outcome, "timeout");
-    assertEquals(second.status, 503);
-    first.abort();
-  }, { maxConnections: 1, connectTimeoutMs: 50 });
 });
 
 Deno.test("OpenAiEngine uses a connection again and no more of them than its cap", async () => {
@@ -321,9 +225,9 @@ Deno.test("OpenAiEngine uses a connection again and no more of them than its cap
       await connection.finish();
     }),
     async (engine, server) => {
-      for (let i = 0; i < 3; i++) assertEquals((await start(engine).ended).outcome, "ok");
+      for (let i = 0; i < 3; i++) assertEquals((await startRequest(engine).ended).outcome, "ok");
       assertEquals(server.accepted, 1);
-      const many = Array.from({ length: 10 }, () => start(engine));
+      const many = Array.from({ length: 10 }, () => startRequest(engine));
       for (const output of many) assertEquals((await output.ended).outcome, "ok");
       assert(server.accepted <= 3, `${server.accepted} connections`);
     },
@@ -341,8 +245,8 @@ Deno.test("OpenAiEngine serves a request although the pooled connection has just
       if (++requests === 2) return;
     }
   }, async (engine) => {
-    assertEquals((await start(engine).ended).outcome, "ok");
-    assertEquals((await start(engine).ended).outcome, "ok");
+    assertEquals((await startRequest(engine).ended).outcome, "ok");
+    assertEquals((await startRequest(engine).ended).outcome, "ok");
   });
 });
 
@@ -389,14 +293,14 @@ Deno.test("OpenAiEngine cuts a response when it is closed and refuses later ones
     await sent.promise;
     await engine.close();
     assertEquals(output.summary?.outcome, "truncated");
-    assertEquals(start(engine).status, 503);
+    assertEquals(startRequest(engine).status, 503);
     assertEquals(engine.running, 0);
   });
 });
 
 Deno.test("OpenAiEngine answers 500 to a request that cannot be sent", async () => {
   await withEngine(() => Promise.resolve(), async (engine) => {
-    const output = start(engine, chatRequest({}, { headers: { "x-bad": "a\r\nb: c" } }));
+    const output = startRequest(engine, chatRequest({}, { headers: { "x-bad": "a\r\nb: c" } }));
     assertEquals((await output.ended).outcome, "internal_error");
     assertEquals([output.status, engine.running], [500, 0]);
   });
