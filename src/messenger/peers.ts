@@ -48,6 +48,14 @@ export class PeerTable {
   register(info: PeerInfo): PeerRecord {
     const known = this.#byId.get(info.instanceId);
     if (known !== undefined && isSamePeerInfo(known.info, info)) return known;
+    // A node that restarts has a new id, so one whose connections live does not move: more than the connection that
+    // brings this means that somebody speaks in another's name, and would get what is meant for the other.
+    if (known !== undefined && known.inbound > 1) {
+      throw new TokenplaneError(
+        "invalid_request",
+        `Cannot move peer "${info.instanceId}": it is connected from its known address`,
+      );
+    }
     const workerId = known?.workerId ?? workerIdOf(info.instanceId);
     if (known === undefined && this.#byWorkerId.has(workerId)) {
       throw new TokenplaneError(
