@@ -155,5 +155,9 @@ const EVENTS = Object.fromEntries(
   }),
 ) as Record<BreakReason, Uint8Array>;
 
+/** Ends an event that a cut stream left open. */
+export const BLANK_LINE: Uint8Array<ArrayBuffer> = new TextEncoder().encode("\n\n");
+/** A comment: clients ignore it, connections stay up by it. */
+export const KEEP_ALIVE: Uint8Array<ArrayBuffer> = new TextEncoder().encode(": keep-alive\n\n");
 /** What every stream ends with. */
 export const DONE_EVENT: Uint8Array = encoder.encode("data: [DONE]\n\n");

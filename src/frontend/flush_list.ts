@@ -8,6 +8,8 @@ import type { Egress } from "./egress/sink.ts";
 export interface Flushable {
   /** @param now the clock's, in ms: read once for all */
   flush(now: number): void;
+  /** Its flush threw. Must not throw. */
+  flushFailed(caught: unknown): void;
 }
 
 /** One per frontend: the touched list and the memory that touched streams gather in. */
@@ -43,7 +45,12 @@ export class FlushList {
       const stream = touched[i]!;
       // The array is used again; what is in it must not keep a finished stream alive.
       touched[i] = null;
-      stream.flush(now);
+      try {
+        stream.flush(now);
+      } catch (caught) {
+        // Those behind it are asked only now: what went wrong with one must not cost them their turn.
+        stream.flushFailed(caught);
+      }
     }
     this.egress.endFlush();
   }

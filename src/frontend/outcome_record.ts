@@ -21,6 +21,18 @@ export function outcomeOf(end: StreamEnd, summary: SummaryNote | null): Outcome 
   }
 }
 
+/** Why a stream ended as it did, for the log. */
+export function describeEnd(end: StreamEnd, summary: SummaryNote | null): string {
+  switch (end.kind) {
+    case "finalized":
+      return summary === null ? "the stream ended without a summary" : summary.detail ?? summary.outcome;
+    case "transport_error":
+      return end.message;
+    default:
+      return end.reason;
+  }
+}
+
 /** The error that a client gets for an outcome when nothing has been written yet. */
 export function errorOfOutcome(outcome: Outcome, detail: string): TokenplaneError {
   switch (outcome) {

@@ -21,11 +21,11 @@ import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
 import type { Anchor, StreamConsumer, StreamEnd } from "../stream.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
 import type { SinkHost, SseSink } from "./egress/sink.ts";
-import { type BreakReason, DONE_EVENT, errorEvent } from "./error_body.ts";
+import { BLANK_LINE, type BreakReason, DONE_EVENT, errorEvent, KEEP_ALIVE } from "./error_body.ts";
 import { EventTail } from "./event_tail.ts";
 import type { Flushable, FlushList } from "./flush_list.ts";
 import { GatheredBody } from "./gathered_body.ts";
-import { outcomeOf } from "./outcome_record.ts";
+import { describeEnd, outcomeOf } from "./outcome_record.ts";
 import type { FrontendStats } from "./stats.ts";
 
 const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });
@@ -35,8 +35,6 @@ type Phase = (typeof Phase)[keyof typeof Phase];
 const MAX_PENDING_BYTES = SLAB_BYTES / 4;
 /** Up to this much is copied again to keep one read's items of a stream in one chunk when streams alternate. */
 const MAX_MOVED_BYTES = 2_048;
-const BLANK_LINE = new TextEncoder().encode("\n\n");
-const KEEP_ALIVE = new TextEncoder().encode(": keep-alive\n\n");
 
 /** What all relays of a frontend share. */
 export interface RelayContext {
@@ -187,7 +185,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
       this.#openSink();
       return this.#endStream(outcome);
     }
-    this.#host.onFailedEarly(outcome, describe(end, this.#summary));
+    this.#host.onFailedEarly(outcome, describeEnd(end, this.#summary));
   }
 
   /** Writes what one read brought; called once per read. */
@@ -198,6 +196,21 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     else if (this.#buffer !== null) this.#writePending();
     if (this.#lastWriteMs >= 0) this.#context.stats.gapSeconds.observe((now - this.#lastWriteMs) / 1000);
     this.#lastWriteMs = now;
+  }
+
+  /** A write threw: what the client has is not known, so its connection is cut. */
+  flushFailed(caught: unknown): void {
+    const isCounted = this.#phase === Phase.over;
+    this.abandon("internal_error");
+    this.#response.destroy();
+    const detail = toTokenplaneError(caught).message;
+    if (isCounted) return;
+    this.#host.onComplete("internal_error", {
+      outcome: "internal_error",
+      usage: null,
+      finishReasons: [],
+      detail,
+    });
   }
 
   #touch(): void {
@@ -383,16 +396,5 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     this.detach("protocol");
     if (this.#phase === Phase.streaming) return this.#closeStream(outcome);
     this.#host.onFailedEarly(outcome, detail);
-  }
-}
-
-function describe(end: StreamEnd, summary: SummaryNote | null): string {
-  switch (end.kind) {
-    case "finalized":
-      return summary === null ? "the stream ended without a summary" : summary.detail ?? summary.outcome;
-    case "transport_error":
-      return end.message;
-    default:
-      return end.reason;
   }
 }

@@ -1,0 +1,52 @@
+import { assertEquals } from "@std/assert";
+import { ServerResponse } from "node:http";
+import { type Flushable, FlushList } from "../../src/frontend/flush_list.ts";
+import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { VirtualClock } from "../support/virtual_clock.ts";
+
+Deno.test("FlushList flushes the streams behind one that throws, and ends what the egress began", () => {
+  const list = new FlushList(new VirtualClock());
+  const said: string[] = [];
+  list.egress = {
+    ...list.egress,
+    beginFlush: () => said.push("begin"),
+    endFlush: () => said.push("end"),
+  };
+  const stream = (name: string, fails = false): Flushable => ({
+    flush() {
+      said.push(name);
+      if (fails) throw new Error("no");
+    },
+    flushFailed: (caught) => said.push(`${name} failed: ${(caught as Error).message}`),
+  });
+  for (const one of [stream("a"), stream("b", true), stream("c")]) list.touch(one);
+  list.flush();
+  assertEquals(said, ["begin", "a", "b", "b failed: no", "c", "end"]);
+});
+
+Deno.test("Relay whose write throws is cut off and counted once; the next stream is well", () =>
+  withFrontend({ egress: "portable" }, async (harness) => {
+    const { write } = ServerResponse.prototype;
+    const client = await RawClient.connect(harness.port);
+    client.send(rawChat());
+    const stream = await harness.nextStream();
+    ServerResponse.prototype.write = () => {
+      throw new Error("out of order");
+    };
+    try {
+      stream.head().data("data: 1\n\n").flush();
+    } finally {
+      ServerResponse.prototype.write = write;
+    }
+    await client.closed();
+    assertEquals([harness.outcomes(), stream.cancelled !== null], [{ internal_error: 1 }, true]);
+
+    const next = await RawClient.connect(harness.port);
+    next.send(rawChat());
+    const second = await harness.nextStream();
+    second.head().data("data: [DONE]\n\n").finish().flush();
+    await next.until((text) => text.endsWith("0\r\n\r\n"));
+    assertEquals(harness.outcomes(), { internal_error: 1, ok: 1 });
+    next.socket.destroy();
+    await next.closed();
+  }));
