@@ -5,15 +5,51 @@ const CR = 13;
 const LF = 10;
 const DONE = new TextEncoder().encode("[DONE]");
 const DATA = new TextEncoder().encode("data:");
+/** The last byte of `[DONE]`. */
+const BRACKET = 0x5d;
 
 /** A rolling tail of one stream. */
 export class EventTail {
-  readonly #bytes = new Uint8Array(TAIL_BYTES);
+  /** Made for the first chunk that is anything but whole events. */
+  #bytes: Uint8Array | null = null;
   #length = 0;
+  /** The bytes are those of any event but the last, up to its blank line; `#bytes` says nothing. */
+  #isWhole = false;
 
   /** Takes in `buffer[start, end)`, which has just been written. */
   push(buffer: Uint8Array, start: number, end: number): void {
-    const bytes = this.#bytes;
+    // Nearly every chunk: of a stream that goes on one flag is written, and no memory of its own touched.
+    if (endsWholeEvent(buffer, start, end)) this.#isWhole = true;
+    else this.#keep(buffer, start, end);
+  }
+
+  /** Whether the next byte starts a new event: the bytes end in a blank line, by LF, CR or CR LF, or there are none. */
+  get isAtBoundary(): boolean {
+    if (this.#isWhole || this.#length === 0) return true;
+    const end = this.#beforeLineEnd(this.#length);
+    return end < this.#length && (end === 0 || this.#isLineEnd(end - 1));
+  }
+
+  /** Whether the last line with anything in it is `data: [DONE]`. */
+  get isDone(): boolean {
+    if (this.#isWhole) return false;
+    let end = this.#length;
+    while (end > 0 && this.#isLineEnd(end - 1)) end--;
+    let start = end - DONE.length;
+    if (!this.#has(DONE, start)) return false;
+    if (start > 0 && this.#at(start - 1) === 0x20) start--;
+    start -= DATA.length;
+    return this.#has(DATA, start) && (start === 0 || this.#isLineEnd(start - 1));
+  }
+
+  #keep(buffer: Uint8Array, start: number, end: number): void {
+    const bytes = this.#bytes ??= new Uint8Array(TAIL_BYTES);
+    if (this.#isWhole) {
+      this.#isWhole = false;
+      // Of the event before nothing else will be asked.
+      bytes.fill(LF, 0, 2);
+      this.#length = 2;
+    }
     const count = end - start;
     if (count >= TAIL_BYTES) {
       this.#length = TAIL_BYTES;
@@ -26,37 +62,30 @@ export class EventTail {
     this.#length = kept + count;
   }
 
-  /** Whether the next byte starts a new event: the bytes end in a blank line, by LF, CR or CR LF, or there are none. */
-  get isAtBoundary(): boolean {
-    if (this.#length === 0) return true;
-    const end = this.#beforeLineEnd(this.#length);
-    return end < this.#length && (end === 0 || this.#isLineEnd(end - 1));
-  }
-
-  /** Whether the last line with anything in it is `data: [DONE]`. */
-  get isDone(): boolean {
-    let end = this.#length;
-    while (end > 0 && this.#isLineEnd(end - 1)) end--;
-    let start = end - DONE.length;
-    if (!this.#has(DONE, start)) return false;
-    if (start > 0 && this.#bytes[start - 1] === 0x20) start--;
-    start -= DATA.length;
-    return this.#has(DATA, start) && (start === 0 || this.#isLineEnd(start - 1));
-  }
-
   #beforeLineEnd(end: number): number {
     if (!this.#isLineEnd(end - 1)) return end;
-    const isCrLf = this.#bytes[end - 1] === LF && end > 1 && this.#bytes[end - 2] === CR;
+    const isCrLf = this.#at(end - 1) === LF && end > 1 && this.#at(end - 2) === CR;
     return isCrLf ? end - 2 : end - 1;
   }
 
   #isLineEnd(at: number): boolean {
-    return this.#bytes[at] === LF || this.#bytes[at] === CR;
+    return this.#at(at) === LF || this.#at(at) === CR;
   }
 
   #has(text: Uint8Array, start: number): boolean {
     if (start < 0) return false;
-    for (let i = 0; i < text.length; i++) if (this.#bytes[start + i] !== text[i]) return false;
+    for (let i = 0; i < text.length; i++) if (this.#at(start + i) !== text[i]) return false;
     return true;
   }
+
+  #at(index: number): number | undefined {
+    return this.#bytes?.[index];
+  }
+}
+
+/** Whether the bytes end in LF LF, with an event before them that cannot be the last one. */
+function endsWholeEvent(buffer: Uint8Array, start: number, end: number): boolean {
+  if (end - start < 3 || buffer[end - 1] !== LF || buffer[end - 2] !== LF) return false;
+  const before = buffer[end - 3];
+  return before !== BRACKET && before !== LF && before !== CR;
 }

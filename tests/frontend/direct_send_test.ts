@@ -300,38 +300,69 @@ Deno.test("SocketSink completes the last send wherever the kernel cuts it, and k
 });
 
 for (const [way, egress] of directWays()) {
-  for (const how of ["release", "end"] as const) {
-    Deno.test(`SocketSink by ${way} gives its descriptor back on ${how}, also when that comes before the head is out`, async () => {
-      for (const waits of [false, true]) {
-        let before = 0;
-        const done = Promise.withResolvers<void>();
-        const serve = async (response: ServerResponse) => {
-          response.writeHead(200);
-          before = openDescriptors();
-          const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
-          const buffer = ownChunk(1);
-          const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
-          sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
-          if (waits) {
-            await new Promise((resolve) => setTimeout(resolve, 20));
-            assertEquals(openDescriptors(), before + 1);
-          }
-          sink[how]();
-          sink.release();
-          await new Promise((resolve) => setTimeout(resolve, 20));
-          if (how === "release") response.end();
-          done.resolve();
-        };
-        await withSink((response) => void serve(response), async (client) => {
-          client.send(GET);
-          await done.promise;
-          assertEquals(openDescriptors(), before);
-          await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
-        });
+  Deno.test(`SocketSink by ${way} duplicates a connection's descriptor once, and gives it back with the connection`, async () => {
+    const before = openDescriptors();
+    const serve = async (response: ServerResponse) => {
+      response.writeHead(200);
+      const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+      const buffer = ownChunk(1);
+      const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
+      sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      sink.end();
+      sink.release();
+    };
+    await withSink((response) => void serve(response), async (client) => {
+      const connected = openDescriptors();
+      for (let round = 1; round <= 3; round++) {
+        client.send(GET);
+        await client.until((text) => text.split("\r\n0\r\n\r\n").length > round);
+        assertEquals(openDescriptors(), connected + 1, `round ${round}`);
       }
+    });
+    assertEquals(openDescriptors(), before);
+  });
+
+  for (const how of ["release", "end"] as const) {
+    Deno.test(`SocketSink by ${way} duplicates nothing when its ${how} comes before the head is out`, async () => {
+      const serve = (response: ServerResponse) => {
+        response.writeHead(200);
+        const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+        const buffer = ownChunk(1);
+        const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
+        sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
+        sink[how]();
+        sink.release();
+        if (how === "release") response.end();
+      };
+      await withSink(serve, async (client) => {
+        const connected = openDescriptors();
+        client.send(GET);
+        await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
+        assertEquals(openDescriptors(), connected);
+      });
     });
   }
 }
+
+Deno.test("DirectSend.of opens nothing for a connection that is gone: nobody would close it", async () => {
+  const { socket, close } = await connected();
+  const before = openDescriptors();
+  const direct = DirectSend.of(socket)!;
+  assertEquals(DirectSend.of(socket), direct);
+  assertEquals(openDescriptors(), before + 1);
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.destroy();
+  await closed;
+  assertEquals(direct.descriptor, -1);
+  assertEquals(DirectSend.of(socket), null);
+  await close();
+
+  const other = await connected();
+  other.socket.destroy();
+  assertEquals(DirectSend.of(other.socket), null);
+  await other.close();
+});
 
 for (
   const [what, end] of [

@@ -24,6 +24,10 @@ const TAILS: readonly (readonly [string, boolean, boolean])[] = [
   ['data: {"text":"data: [DONE]"}\n\n', true, false],
   ["data: the word data: [DONE]\n\n", true, false],
   ["data: [DONE]x\n\n", true, false],
+  ["data: 1\n\n[DONE]\n\n", true, false],
+  ["data: 1\n\ndata: [DONE]\n\n\n", true, true],
+  ["data: 1\n\ndata: [DONE]\n\n\r\n", true, true],
+  ["data: 1\n\ndata: 2\n\n\n\n", true, false],
 ];
 
 Deno.test("EventTail knows boundaries and [DONE], fed whole, at every split point and byte by byte", () => {

@@ -47,6 +47,9 @@ export function enterDescriptor(descriptor: number): boolean {
   return false;
 }
 
+/** The direct way of each connection that has had one. */
+const ways = new WeakMap<Socket, DirectSend>();
+
 /** What is looked at of a socket: fields of the runtime's own. */
 interface SocketWithHandle {
   readonly encrypted?: boolean;
@@ -64,6 +67,21 @@ export class DirectSend {
   private constructor(lib: Deno.DynamicLibrary<typeof SYMBOLS>, descriptor: number) {
     this.#lib = lib;
     this.#descriptor = descriptor;
+  }
+
+  /**
+   * The direct way to a connection that lives: opened for its first response, kept for those that follow, and closed
+   * with the connection. Null where there is none.
+   */
+  static of(socket: Socket): DirectSend | null {
+    const known = ways.get(socket);
+    if (known !== undefined) return known.descriptor < 0 ? null : known;
+    // One that has been destroyed may have said so already: nothing would close the duplicate.
+    const opened = socket.destroyed ? null : DirectSend.open(socket);
+    if (opened === null) return null;
+    ways.set(socket, opened);
+    socket.once("close", () => opened.close());
+    return opened;
   }
 
   /** The direct way to a plain TCP socket, or null where there is none. The caller must `close` it. */

@@ -42,6 +42,8 @@ export class SocketSink implements SseSink, RingTarget {
   #isInRing = false;
   /** Null until the socket is ours, after `release`, and where there is no such way. */
   #direct: DirectSend | null = null;
+  /** Its descriptor, where sends go by a ring; else -1. */
+  #descriptor = -1;
   /** Null until the head is on the wire, and after `release`. */
   #socket: Socket | null = null;
   #hasWritten = false;
@@ -78,17 +80,19 @@ export class SocketSink implements SseSink, RingTarget {
     frameEnd: number,
   ): boolean {
     if (this.#head !== "") frameStart = this.#takeOver(buffer, frameStart);
+    if (this.#isInRing) this.#ring!.submit();
+    // The way of nearly every token. A connection that has been destroyed takes nothing, and says so in `onSent`.
+    if (this.#descriptor >= 0 && !this.#isQueued) {
+      this.#isInRing = true;
+      this.#ring!.send(this.#descriptor, buffer, frameStart, frameEnd, this);
+      return !this.#blocked;
+    }
     const socket = this.#socket;
     if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
     if (socket.destroyed) return true;
-    if (this.#isInRing) this.#ring!.submit();
     if (this.#isQueued) this.#isQueued = socket.writableLength > 0;
     if (this.#direct !== null && !this.#isQueued) {
-      if (this.#ring !== null) {
-        this.#isInRing = true;
-        this.#ring.send(this.#direct.descriptor, buffer, frameStart, frameEnd, this);
-        return !this.#blocked;
-      }
+      if (this.#descriptor >= 0) return this.write(buffer, frameStart, dataStart, dataEnd, frameEnd);
       frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd));
       if (frameStart === frameEnd) return true;
     }
@@ -114,7 +118,7 @@ export class SocketSink implements SseSink, RingTarget {
     const end = putTerminator(buffer, frameEnd);
     if (this.#ring !== null) {
       this.#isInRing = true;
-      this.#ring.send(this.#direct!.descriptor, buffer, frameStart, end, this);
+      this.#ring.send(this.#descriptor, buffer, frameStart, end, this);
     } else {
       this.#onLastSent(this.#direct!.send(buffer.subarray(frameStart, end)), buffer, frameStart, end);
     }
@@ -137,15 +141,15 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   release(): void {
-    // Before the descriptor is closed: its number may be someone else's right after.
+    // Before the connection is anyone else's: whoever releases may destroy it.
     if (this.#isInRing) this.#ring!.submit();
     this.#isReleased = true;
     this.#head = "";
     this.#response.off("drain", this.#onDrain);
     this.#socket?.off("drain", this.#onDrain);
     this.#socket = null;
-    this.#direct?.close();
     this.#direct = null;
+    this.#descriptor = -1;
   }
 
   /** Takes the connection over, with the head put in front of the first frame; or leaves it to the response. */
@@ -154,10 +158,10 @@ export class SocketSink implements SseSink, RingTarget {
     this.#head = "";
     // A caller that has left no room has its head sent by the response.
     const socket = frameStart < head.length ? null : idleSocket(this.#response);
-    const direct = socket === null ? null : DirectSend.open(socket);
+    const direct = socket === null ? null : DirectSend.of(socket);
     if (direct === null) return frameStart;
     this.#socket = socket;
-    this.#direct = direct;
+    this.#setDirect(direct);
     this.#isQueued = false;
     return putHead(this.#response, head, buffer, frameStart);
   }
@@ -217,7 +221,12 @@ export class SocketSink implements SseSink, RingTarget {
     // A client of HTTP/1.0 gets no chunks: its body ends with the connection, and goes through the response.
     if (!isOurs || !this.#response.chunkedEncoding || this.#socket !== null) return;
     this.#socket = this.#response.socket;
-    if (this.#way !== "none" && this.#socket !== null) this.#direct = DirectSend.open(this.#socket);
+    if (this.#way !== "none" && this.#socket !== null) this.#setDirect(DirectSend.of(this.#socket));
+  }
+
+  #setDirect(direct: DirectSend | null): void {
+    this.#direct = direct;
+    if (direct !== null && this.#ring !== null) this.#descriptor = direct.descriptor;
   }
 }
 
