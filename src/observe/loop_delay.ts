@@ -6,7 +6,7 @@ import { Histogram } from "./histogram.ts";
 import type { Collectors, Labels } from "./metrics.ts";
 
 /** A block of the loop shows to within this, ms. */
-const INTERVAL_MS = 10;
+const INTERVAL_MS = 20;
 /** Upper bounds, inclusive, in seconds. */
 const BOUNDS = Object.freeze([
   0.0005,
