@@ -23,6 +23,9 @@ import {
 import type { Running } from "./running.ts";
 import { startStatusServer, type StatusServer } from "./status_server.ts";
 
+/** A word that nobody writes to. */
+const NEVER = new Int32Array(new SharedArrayBuffer(4));
+
 /** A worker that serves. */
 export interface RunningWorker extends Running {
   readonly node: HostPort;
@@ -90,8 +93,17 @@ export function startMockWorker(
 }
 
 function newMock(settings: MockSettings, onStep: () => void): Engine {
-  const step = settings.flush === "step" ? { onStep } : {};
-  return new MockEngine({ clock: systemClock, ...toMockOptions(settings), ...step });
+  return new MockEngine({
+    clock: systemClock,
+    ...toMockOptions(settings),
+    ...(settings.flush === "step" ? { onStep } : {}),
+    ...(settings.mockPacing === "exact" ? { pause: pauseThread } : {}),
+  });
+}
+
+/** Puts the isolate's thread to sleep. */
+function pauseThread(ms: number): void {
+  Atomics.wait(NEVER, 0, 0, ms);
 }
 
 async function runWorker(parts: WorkerParts): Promise<RunningWorker> {

@@ -6,16 +6,16 @@ import { haproxyArm } from "./haproxy.ts";
 import { nginxArm } from "./nginx.ts";
 import { tokenplaneArm } from "./tokenplane.ts";
 
-/** The source of the other arms writes each step's tokens at once, so the worker does too. */
-const STEP_FLUSH = ["--flush", "step"];
+/** The source of the other arms keeps its grid exactly and writes each step's tokens at once, so the worker does too. */
+const AS_SOURCE = ["--flush", "step", "--mock-pacing", "exact"];
 
 /** Every arm the rig knows; a new one is one file and one line here. */
 export const ARMS: readonly Arm[] = [
   floorArm,
   nginxArm,
   haproxyArm,
-  tokenplaneArm("tokenplane", ["--lanes", "1"], [...STEP_FLUSH, "--lanes", "1"]),
-  tokenplaneArm("tokenplane-lanes4", ["--lanes", "4"], [...STEP_FLUSH, "--lanes", "4"]),
+  tokenplaneArm("tokenplane", ["--lanes", "1"], [...AS_SOURCE, "--lanes", "1"]),
+  tokenplaneArm("tokenplane-lanes4", ["--lanes", "4"], [...AS_SOURCE, "--lanes", "4"]),
 ];
 
 /** Finds arms by a list as "floor,nginx"; "all" is every one. Throws a RangeError for a name that is not known. */

@@ -138,6 +138,17 @@ export const ENGINE_SETTINGS = [
     cost: "Larger events cost more to copy and send.",
   },
   {
+    kind: "choice",
+    flag: "mock-pacing",
+    modes: mockModes,
+    group: MOCK,
+    choices: ["timer", "exact"],
+    default: "timer",
+    help:
+      "How a decode step comes at its time: as near as the runtime's timers come, or exactly, for benchmarks.",
+    cost: "`exact` waits in place for up to 2.5 ms before each step: nothing else happens meanwhile.",
+  },
+  {
     kind: "url",
     flag: "engine-url",
     modes: workerModes,

@@ -3,12 +3,11 @@
  *
  * A request's first token comes after the prefill time; from then on it is part of the decode batch, and every decode
  * step makes one token for each request in it, all emitted back to back in one synchronous run. There is one timer for
- * everything. Steps keep to a fixed grid; a step that comes too late is skipped, never made up for in a burst.
- *
- * The runtime's timers come 1.1 to 1.3 ms late (Deno 2.9 on Linux, whatever the duration). They are asked for a
- * millisecond early, so that what is late stays within half a millisecond.
+ * the steps and one for all prefills. Steps keep to a fixed grid; a step that comes too late is skipped, never made up
+ * for in a burst.
  */
-import type { Clock, TimerHandle } from "../../clock.ts";
+import type { Clock } from "../../clock.ts";
+import { AimedTimer, type Pause } from "./aimed_timer.ts";
 import type { Engine, EngineOutput, EngineRequest } from "./engine.ts";
 import { sendApiError } from "./error_response.ts";
 import { MockStream } from "./mock_stream.ts";
@@ -31,16 +30,13 @@ export interface MockOptions {
   readonly maxTokens?: number;
   /** Least size of a token event in bytes, for benchmarks. Default 0: as it comes, about 180. */
   readonly eventBytes?: number;
+  /** Lets decode steps keep their grid to a tenth of a millisecond. Default: as near as timers come. */
+  readonly pause?: Pause;
   /** Called once behind every step that emitted something. */
   readonly onStep?: () => void;
   /** Source of `created`, Unix seconds. */
   readonly unixSeconds?: () => number;
 }
-
-/** How much earlier a timer is set than it is meant to come, ms. */
-const TIMER_LEAD_MS = 1;
-/** What is due within this time is done now: another timer would come later than that. */
-const TOLERANCE_MS = 0.5;
 
 /** {@linkcode Engine} that makes up its tokens. */
 export class MockEngine implements Engine {
@@ -52,7 +48,6 @@ export class MockEngine implements Engine {
   readonly #limits: { defaultTokens: number; maxTokens: number };
   readonly #unixSeconds: () => number;
   readonly #onRetired = () => void this.#running--;
-  readonly #onWake = () => this.#wake();
   /** Waiting for their first token, in order of `dueAt`: everyone waits equally long. */
   readonly #prefill: MockStream[] = [];
   #prefillHead = 0;
@@ -61,9 +56,8 @@ export class MockEngine implements Engine {
   #running = 0;
   /** When the next decode step is due; meaningless while the batch is empty. */
   #nextStep = 0;
-  #timer: TimerHandle | null = null;
-  #timerDue = Infinity;
-  #waking = false;
+  readonly #stepTimer: AimedTimer;
+  readonly #prefillTimer: AimedTimer;
   #closed = false;
 
   constructor(options: MockOptions) {
@@ -74,6 +68,8 @@ export class MockEngine implements Engine {
     this.#itlMs = (options.itlMs ?? 20) / speedup;
     this.#limits = { defaultTokens: options.defaultTokens ?? 64, maxTokens: options.maxTokens ?? 1_000_000 };
     this.#unixSeconds = options.unixSeconds ?? (() => Math.floor(Date.now() / 1000));
+    this.#stepTimer = new AimedTimer(this.#clock, () => this.#onStepDue(), options.pause);
+    this.#prefillTimer = new AimedTimer(this.#clock, () => this.#onPrefillDue());
   }
 
   get running(): number {
@@ -97,12 +93,13 @@ export class MockEngine implements Engine {
     });
     this.#running++;
     this.#prefill.push(stream);
-    this.#arm();
+    this.#aimPrefill();
   }
 
   close(): Promise<void> {
     this.#closed = true;
-    this.#disarm();
+    this.#stepTimer.aim(Infinity);
+    this.#prefillTimer.aim(Infinity);
     const rest = [...this.#batch, ...this.#prefill.slice(this.#prefillHead)];
     this.#batch.length = 0;
     this.#prefill.length = 0;
@@ -111,25 +108,23 @@ export class MockEngine implements Engine {
     return Promise.resolve();
   }
 
-  #wake(): void {
-    this.#timer = null;
-    this.#timerDue = Infinity;
-    this.#waking = true;
-    const now = this.#clock.now() + TOLERANCE_MS;
-    let emitted = 0;
-    if (this.#batch.length > 0 && now >= this.#nextStep) {
-      emitted += this.#step();
-      this.#nextStep += this.#itlMs;
-      const late = now - this.#nextStep;
-      // On the grid still: only whole steps are left out. Without a grid "now" is the next step.
-      if (late >= 0) {
-        this.#nextStep += this.#itlMs > 0 ? (Math.floor(late / this.#itlMs) + 1) * this.#itlMs : late;
-      }
+  #onStepDue(): void {
+    const now = this.#clock.now();
+    this.#nextStep += this.#itlMs;
+    const late = now - this.#nextStep;
+    // On the grid still: only whole steps are left out. Without a grid "now" is the next step.
+    if (late >= 0) {
+      this.#nextStep += this.#itlMs > 0 ? (Math.floor(late / this.#itlMs) + 1) * this.#itlMs : late;
     }
-    emitted += this.#promote(now);
-    this.#waking = false;
+    // Set before the work: from one step to the next a timer's error is then the same, and no step comes late for it.
+    this.#stepTimer.aim(this.#nextStep);
+    const emitted = this.#step() + this.#promote();
+    if (this.#batch.length === 0) this.#stepTimer.aim(Infinity);
     if (emitted > 0) this.#options.onStep?.();
-    this.#arm();
+  }
+
+  #onPrefillDue(): void {
+    if (this.#promote() > 0) this.#options.onStep?.();
   }
 
   /** One token for everyone in the batch. Returns how many emitted. */
@@ -147,38 +142,30 @@ export class MockEngine implements Engine {
   }
 
   /** First tokens of those whose prefill is over; they are part of the next step. Returns how many emitted. */
-  #promote(now: number): number {
+  #promote(): number {
     let emitted = 0;
-    while (this.#prefillHead < this.#prefill.length && this.#prefill[this.#prefillHead]!.dueAt <= now) {
+    while (
+      this.#prefillHead < this.#prefill.length &&
+      this.#prefillTimer.isDue(this.#prefill[this.#prefillHead]!.dueAt)
+    ) {
       const stream = this.#prefill[this.#prefillHead++]!;
       if (stream.emit()) emitted++;
       if (stream.retired) continue;
-      if (this.#batch.length === 0) this.#nextStep = this.#clock.now() + this.#itlMs;
+      if (this.#batch.length === 0) {
+        this.#nextStep = this.#clock.now() + this.#itlMs;
+        this.#stepTimer.aim(this.#nextStep);
+      }
       this.#batch.push(stream);
     }
     if (this.#prefillHead === this.#prefill.length || this.#prefillHead > 1_024) {
       this.#prefill.splice(0, this.#prefillHead);
       this.#prefillHead = 0;
     }
+    this.#aimPrefill();
     return emitted;
   }
 
-  #arm(): void {
-    if (this.#waking || this.#closed) return;
-    const first = this.#prefill[this.#prefillHead];
-    const due = Math.min(first?.dueAt ?? Infinity, this.#batch.length > 0 ? this.#nextStep : Infinity);
-    if (due >= this.#timerDue) return;
-    this.#disarm();
-    if (due === Infinity) return;
-    this.#timerDue = due;
-    // Whole milliseconds, rounded up: one that came too early would have to be set again.
-    const wait = Math.max(0, Math.ceil(due - this.#clock.now()));
-    this.#timer = this.#clock.setTimer(this.#onWake, wait > TIMER_LEAD_MS ? wait - TIMER_LEAD_MS : wait);
-  }
-
-  #disarm(): void {
-    if (this.#timer !== null) this.#clock.clearTimer(this.#timer);
-    this.#timer = null;
-    this.#timerDue = Infinity;
+  #aimPrefill(): void {
+    if (!this.#closed) this.#prefillTimer.aim(this.#prefill[this.#prefillHead]?.dueAt ?? Infinity);
   }
 }
