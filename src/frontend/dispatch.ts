@@ -10,7 +10,7 @@ import type { Worker } from "../routing/worker_table.ts";
 import { BodyBudget, readBody } from "./body.ts";
 import { Call, type GenerateRequest } from "./call.ts";
 import type { FrontendOptions } from "./options.ts";
-import type { RelayContext } from "./relay.ts";
+import type { RelayContext } from "./relay_host.ts";
 import { parseRequest } from "./request.ts";
 import { sendError } from "./respond.ts";
 import type { Endpoint, FrontendStats } from "./stats.ts";

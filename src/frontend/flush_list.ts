@@ -6,6 +6,8 @@ import type { Egress } from "./egress/sink.ts";
 
 /** A stream with something to write. */
 export interface Flushable {
+  /** Whether it ends with this flush. Closing is work that would hold up the tokens of those behind it: it goes last. */
+  readonly isEnding: boolean;
   /** @param now the clock's, in ms: read once for all */
   flush(now: number): void;
   /** Its flush threw. Must not throw. */
@@ -41,17 +43,28 @@ export class FlushList {
     this.#spare = touched;
     this.#count = 0;
     this.egress.beginFlush();
+    let ending = 0;
     for (let i = 0; i < count; i++) {
       const stream = touched[i]!;
       // The array is used again; what is in it must not keep a finished stream alive.
       touched[i] = null;
-      try {
-        stream.flush(now);
-      } catch (caught) {
-        // Those behind it are asked only now: what went wrong with one must not cost them their turn.
-        stream.flushFailed(caught);
-      }
+      if (stream.isEnding) touched[ending++] = stream;
+      else flushOne(stream, now);
+    }
+    for (let i = 0; i < ending; i++) {
+      const stream = touched[i]!;
+      touched[i] = null;
+      flushOne(stream, now);
     }
     this.egress.endFlush();
+  }
+}
+
+function flushOne(stream: Flushable, now: number): void {
+  try {
+    stream.flush(now);
+  } catch (caught) {
+    // Those behind it are asked only now: what went wrong with one must not cost them their turn.
+    stream.flushFailed(caught);
   }
 }

@@ -23,10 +23,10 @@ import { frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_s
 import type { SinkHost, SseSink } from "./egress/sink.ts";
 import { BLANK_LINE, type BreakReason, DONE_EVENT, errorEvent, KEEP_ALIVE } from "./error_body.ts";
 import { EventTail } from "./event_tail.ts";
-import type { Flushable, FlushList } from "./flush_list.ts";
+import type { Flushable } from "./flush_list.ts";
 import { GatheredBody } from "./gathered_body.ts";
 import { describeEnd, outcomeOf } from "./outcome_record.ts";
-import type { FrontendStats } from "./stats.ts";
+import type { RelayContext, RelayHost } from "./relay_host.ts";
 
 const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });
 type Phase = (typeof Phase)[keyof typeof Phase];
@@ -35,23 +35,6 @@ type Phase = (typeof Phase)[keyof typeof Phase];
 const MAX_PENDING_BYTES = SLAB_BYTES / 4;
 /** Up to this much is copied again to keep one read's items of a stream in one chunk when streams alternate. */
 const MAX_MOVED_BYTES = 2_048;
-
-/** What all relays of a frontend share. */
-export interface RelayContext {
-  readonly stats: FrontendStats;
-  readonly flushList: FlushList;
-  readonly maxGatherBytes: number;
-}
-
-/** Who a relay reports to. Each of the last three is called at most once, and only one of them. */
-export interface RelayHost {
-  /** The first data item of this request is here. */
-  onFirstRecord(): void;
-  /** A whole response was sent, or a stream has been brought to its end; `outcome` says how it went. */
-  onComplete(outcome: Outcome, summary: SummaryNote | null): void;
-  /** The stream is over and nothing has been sent: a real status can still be given. */
-  onFailedEarly(outcome: Outcome, detail: string): void;
-}
 
 /** One response. Reused for another try as long as no data has come. */
 export class Relay implements StreamConsumer, Flushable, SinkHost {
@@ -93,6 +76,10 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   /** Whether bytes are on their way to the client. */
   get isStreaming(): boolean {
     return this.#phase === Phase.streaming || this.#phase === Phase.ending;
+  }
+
+  get isEnding(): boolean {
+    return this.#phase === Phase.ending;
   }
 
   /** When the client last got something, by the clock in ms; -1 before the first. */

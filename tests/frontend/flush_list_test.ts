@@ -4,7 +4,7 @@ import { type Flushable, FlushList } from "../../src/frontend/flush_list.ts";
 import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
-Deno.test("FlushList flushes the streams behind one that throws, and ends what the egress began", () => {
+Deno.test("FlushList flushes those that end behind the others, whoever throws, and ends what the egress began", () => {
   const list = new FlushList(new VirtualClock());
   const said: string[] = [];
   list.egress = {
@@ -12,7 +12,8 @@ Deno.test("FlushList flushes the streams behind one that throws, and ends what t
     beginFlush: () => said.push("begin"),
     endFlush: () => said.push("end"),
   };
-  const stream = (name: string, fails = false): Flushable => ({
+  const stream = (name: string, fails = false, isEnding = false): Flushable => ({
+    isEnding,
     flush() {
       said.push(name);
       if (fails) throw new Error("no");
@@ -21,7 +22,23 @@ Deno.test("FlushList flushes the streams behind one that throws, and ends what t
   });
   for (const one of [stream("a"), stream("b", true), stream("c")]) list.touch(one);
   list.flush();
-  assertEquals(said, ["begin", "a", "b", "b failed: no", "c", "end"]);
+  assertEquals(said.splice(0), ["begin", "a", "b", "b failed: no", "c", "end"]);
+
+  // Streams that end go last, and in their order.
+  for (
+    const one of [
+      stream("a", false, true),
+      stream("b"),
+      stream("c", true, true),
+      stream("d", false, true),
+      stream("e"),
+    ]
+  ) list.touch(one);
+  list.flush();
+  assertEquals(said.splice(0), ["begin", "b", "e", "a", "c", "c failed: no", "d", "end"]);
+  list.touch(stream("f"));
+  list.flush();
+  assertEquals(said, ["begin", "f", "end"]);
 });
 
 Deno.test("Relay whose write throws is cut off and counted once; the next stream is well", () =>
