@@ -38,7 +38,7 @@ export interface InboundConnection {
 export interface FrameSink {
   /** One frame, in order of arrival on its connection. Both views are valid only during the call. */
   onFrame(from: InboundConnection, type: MessageType, header: Uint8Array, payload: Uint8Array): void;
-  /** Every frame that one read brought has been delivered: the place to flush what was gathered. */
+  /** Every frame that a read, or several at once, brought has been delivered: the place to flush what was gathered. */
   onReadEnd(): void;
   /** An inbound connection is gone; nothing more arrives from it. Called once per connection. */
   onInboundClosed(from: InboundConnection, reason: string): void;

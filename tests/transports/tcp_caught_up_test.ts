@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { type FrameSink, MessageType } from "../../transports/contract.ts";
 import { encodeFrame } from "../../transports/tcp/frame.ts";
 import { Inbound } from "../../transports/tcp/inbound.ts";
+import { ReadEnds } from "../../transports/tcp/read_ends.ts";
 import type { Socket } from "../../transports/tcp/socket.ts";
 import { newTcpStats } from "../../transports/tcp/tcp_stats.ts";
 import { TurnBudget } from "../../transports/tcp/turn_budget.ts";
@@ -44,13 +45,16 @@ class World {
       onLaneLost() {},
       onShuttingDown() {},
     };
+    const now = () => this.clock.now();
+    const turns = new TurnBudget(this.clock, Infinity);
     this.inbound = new Inbound(1, socket, {
       sink,
       stats: newTcpStats(),
       reader: {},
       refusals: { maxFrames: 1, maxBytes: 1 },
-      now: () => this.clock.now(),
-      turns: new TurnBudget(this.clock, Infinity),
+      now,
+      turns,
+      readEnds: new ReadEnds(() => sink.onReadEnd(), turns, now),
       onBug: (caught) => {
         throw caught;
       },

@@ -3,6 +3,7 @@ import type { BugReport } from "../admission.ts";
 import { type FrameSink, type InboundConnection, MessageType } from "../contract.ts";
 import { countRejection } from "../stats.ts";
 import { FrameReader, type FrameReaderOptions } from "./frame_reader.ts";
+import type { ReadEnds } from "./read_ends.ts";
 import { SendQueue, type SendQueueLimits } from "./send_queue.ts";
 import { closeQuietly, type Socket } from "./socket.ts";
 import { SocketWriter } from "./socket_writer.ts";
@@ -17,6 +18,7 @@ export interface InboundContext {
   readonly refusals: SendQueueLimits;
   readonly now: () => number;
   readonly turns: TurnBudget;
+  readonly readEnds: ReadEnds;
   readonly onBug: BugReport;
   /** Null while the node is not draining. */
   exempt: ((header: Uint8Array) => boolean) | null;
@@ -60,7 +62,7 @@ export class Inbound implements InboundConnection {
 
   /** Reads until the connection ends, then tells the sink. Never rejects. Called once. */
   async run(): Promise<void> {
-    const { sink, stats, now, turns } = this.#context;
+    const { sink, stats, now, turns, readEnds } = this.#context;
     const reader = new FrameReader(this.#context.reader);
     let reason = "closed by the peer";
     try {
@@ -80,9 +82,10 @@ export class Inbound implements InboundConnection {
         }
         const startedMs = now();
         const goOn = this.#take(reader, count);
-        this.#tell(() => sink.onReadEnd());
+        const spentMs = now() - startedMs;
+        await readEnds.note();
         if (!goOn) break;
-        const turn = turns.spend(now() - startedMs);
+        const turn = turns.spend(spentMs);
         if (turn !== null) await turn;
       }
     } catch (caught) {

@@ -16,6 +16,7 @@ import { Lane } from "./lane.ts";
 import { closeQuietly, type Socket, type SocketListener, tuneSocket } from "./socket.ts";
 import { type TcpOptions, type TcpSettings, toTcpSettings } from "./tcp_options.ts";
 import { newTcpStats, type TcpStats } from "./tcp_stats.ts";
+import { ReadEnds } from "./read_ends.ts";
 import { TurnBudget } from "./turn_budget.ts";
 
 /** Refusals that one inbound connection may leave unread. */
@@ -75,13 +76,22 @@ export class TcpTransport implements Transport {
         cause: caught,
       });
     }
+    const turns = new TurnBudget(clock);
+    const onReadEnd = () => {
+      try {
+        sink.onReadEnd();
+      } catch (caught) {
+        onBug(caught);
+      }
+    };
     const context: InboundContext = {
       sink,
       stats: this.stats,
       reader,
       refusals: REFUSAL_LIMITS,
       now,
-      turns: new TurnBudget(clock),
+      turns,
+      readEnds: new ReadEnds(onReadEnd, turns, now),
       onBug,
       exempt: this.#exempt,
     };

@@ -27,15 +27,20 @@ export class TurnBudget {
 
   /** Counts work; the caller awaits what this returns, if it is not null, before it goes on. */
   spend(ms: number): Promise<void> | null {
+    this.count(ms);
+    if (this.#usedMs < this.#maxMs) return null;
+    this.#turn ??= Promise.withResolvers<void>();
+    return this.#turn.promise;
+  }
+
+  /** Counts work of someone who cannot step back: those who read do it for him. */
+  count(ms: number): void {
     this.#usedMs += ms;
     // To look for the next turn costs something, so it waits until there is a reason.
     if (!this.#isLooking && this.#usedMs >= this.#maxMs / 2) {
       this.#isLooking = true;
       this.#clock.defer(this.#onTurn);
     }
-    if (this.#usedMs < this.#maxMs) return null;
-    this.#turn ??= Promise.withResolvers<void>();
-    return this.#turn.promise;
   }
 
   readonly #onTurn = (): void => {
