@@ -59,8 +59,8 @@ Deno.test("a frontend out of descriptors does not spin, and recovers", async () 
   } finally {
     await Promise.all(clients.map((client) => client.close()));
   }
+  // Asked until it answers: so few connections are let in that one may be turned away while the last still closes.
   await deadline(serves(), LIMIT_MS);
-  assertEquals(await ask(), 23);
   for (const program of [worker, frontend]) {
     program.kill("SIGTERM");
     assertEquals((await deadline(program.finished(), LIMIT_MS)).code, 0, program.stderr);
