@@ -7,6 +7,7 @@
  * out of reach, `DENORT_BIN` names one, and `DENO_FOR_COMPILE` the Deno that matches it. With `--optional` a base that
  * is not to be had is said in one line and is no failure.
  */
+import { V8_FLAGS } from "./v8_flags.ts";
 
 /** Modules that are loaded by URL and that the bundler cannot see. */
 const INCLUDED = ["src/modes/mock_worker_isolate.ts", "src/modes/shards/shard_isolate.ts"];
@@ -27,7 +28,7 @@ export function lacksBase(stderr: string): boolean {
 /** The arguments of `deno compile`. */
 export function compileArguments(): string[] {
   const included = INCLUDED.flatMap((module) => ["--include", module]);
-  return ["compile", "--allow-all", "--no-lock", ...included, "--output", output, "main.ts"];
+  return ["compile", "--allow-all", "--no-lock", V8_FLAGS, ...included, "--output", output, "main.ts"];
 }
 
 async function main(): Promise<number> {

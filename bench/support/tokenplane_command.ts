@@ -1,10 +1,11 @@
 /** How the benchmarks run the product. */
 
+import { V8_FLAGS } from "../../tools/v8_flags.ts";
 import { MAIN_TS } from "./paths.ts";
 
 /** The command before the mode: a compiled binary, or `main.ts` for an empty path. */
 export function tokenplaneCommand(binary: string): string[] {
-  return binary === "" ? [Deno.execPath(), "run", "-A", MAIN_TS] : [binary];
+  return binary === "" ? [Deno.execPath(), "run", "-A", V8_FLAGS, MAIN_TS] : [binary];
 }
 
 /** A flag of further flags, separated by spaces, as words. */

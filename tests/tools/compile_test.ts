@@ -1,11 +1,16 @@
 import { assert, assertEquals } from "@std/assert";
+import { compileArguments } from "../../tools/compile.ts";
+import { V8_FLAGS } from "../../tools/v8_flags.ts";
+import config from "../../deno.json" with { type: "json" };
 
 /** Runs a copy of the tool, with a compiler that leaves half a file and fails with these words. */
 async function compile(words: string, args: string[] = [], env: Record<string, string> = {}) {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.mkdir(`${folder}/tools`);
-    await Deno.copyFile(new URL("../../tools/compile.ts", import.meta.url), `${folder}/tools/compile.ts`);
+    for (const file of ["compile.ts", "v8_flags.ts"]) {
+      await Deno.copyFile(new URL(`../../tools/${file}`, import.meta.url), `${folder}/tools/${file}`);
+    }
     const compiler = `${folder}/compiler`;
     await Deno.writeTextFile(
       compiler,
@@ -43,4 +48,11 @@ Deno.test("compile says nothing of downloads when something else is wrong", asyn
 Deno.test("compile --optional leaves out what it cannot make in one line, code 0", async () => {
   const { code, left, lines } = await compile(NO_DOWNLOAD, ["--optional"]);
   assertEquals([code, left, lines.length], [0, [], 1]);
+});
+
+Deno.test("The compiled file and the tasks that run from source set the collector alike", () => {
+  assert(compileArguments().includes(V8_FLAGS));
+  for (const task of ["start", "tokenplane"] as const) {
+    assert(config.tasks[task].split(" ").includes(V8_FLAGS), config.tasks[task]);
+  }
 });
