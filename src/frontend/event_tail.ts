@@ -10,29 +10,29 @@ const BRACKET = 0x5d;
 
 /** A rolling tail of one stream. */
 export class EventTail {
-  /** Made for the first chunk that is anything but whole events. */
+  /** Made for the first chunk that does not end an ordinary event. */
   #bytes: Uint8Array | null = null;
   #length = 0;
-  /** The bytes are those of any event but the last, up to its blank line; `#bytes` says nothing. */
-  #isWhole = false;
+  /** The last chunk ended an ordinary event; `#bytes` and `#length` are out of date. */
+  #endedOrdinary = false;
 
   /** Takes in `buffer[start, end)`, which has just been written. */
   push(buffer: Uint8Array, start: number, end: number): void {
     // Nearly every chunk: of a stream that goes on one flag is written, and no memory of its own touched.
-    if (endsWholeEvent(buffer, start, end)) this.#isWhole = true;
+    if (endsOrdinaryEvent(buffer, start, end)) this.#endedOrdinary = true;
     else this.#keep(buffer, start, end);
   }
 
   /** Whether the next byte starts a new event: the bytes end in a blank line, by LF, CR or CR LF, or there are none. */
   get isAtBoundary(): boolean {
-    if (this.#isWhole || this.#length === 0) return true;
+    if (this.#endedOrdinary || this.#length === 0) return true;
     const end = this.#beforeLineEnd(this.#length);
     return end < this.#length && (end === 0 || this.#isLineEnd(end - 1));
   }
 
   /** Whether the last line with anything in it is `data: [DONE]`. */
   get isDone(): boolean {
-    if (this.#isWhole) return false;
+    if (this.#endedOrdinary) return false;
     let end = this.#length;
     while (end > 0 && this.#isLineEnd(end - 1)) end--;
     let start = end - DONE.length;
@@ -44,11 +44,9 @@ export class EventTail {
 
   #keep(buffer: Uint8Array, start: number, end: number): void {
     const bytes = this.#bytes ??= new Uint8Array(TAIL_BYTES);
-    if (this.#isWhole) {
-      this.#isWhole = false;
-      // Of the event before nothing else will be asked.
-      bytes.fill(LF, 0, 2);
-      this.#length = 2;
+    if (this.#endedOrdinary) {
+      this.#endedOrdinary = false;
+      this.#length = 0; // what follows starts an event, as at the start of the stream
     }
     const count = end - start;
     if (count >= TAIL_BYTES) {
@@ -84,7 +82,7 @@ export class EventTail {
 }
 
 /** Whether the bytes end in LF LF, with an event before them that cannot be the last one. */
-function endsWholeEvent(buffer: Uint8Array, start: number, end: number): boolean {
+function endsOrdinaryEvent(buffer: Uint8Array, start: number, end: number): boolean {
   if (end - start < 3 || buffer[end - 1] !== LF || buffer[end - 2] !== LF) return false;
   const before = buffer[end - 3];
   return before !== BRACKET && before !== LF && before !== CR;

@@ -1,4 +1,7 @@
-/** The streams that one read brought something for: flushed together, once per read. */
+/**
+ * The streams that one read brought something for, flushed together at its end. Reads of several connections that share
+ * an end (`FrameSink.onReadEnd`) count as one, here and in `relay.ts`.
+ */
 import type { Clock } from "../clock.ts";
 import { ChunkSlab } from "./egress/chunk_slab.ts";
 import { portableEgress } from "./egress/portable_sink.ts";

@@ -78,6 +78,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     return this.#phase === Phase.streaming || this.#phase === Phase.ending;
   }
 
+  /** Whether its end is known and leaves with the next flush. */
   get isEnding(): boolean {
     return this.#phase === Phase.ending;
   }

@@ -11,7 +11,10 @@ export interface RelayContext {
   readonly maxGatherBytes: number;
 }
 
-/** Who a relay reports to. Each of the last three is called at most once, and only one of them. */
+/**
+ * Who a relay reports to. `onFirstRecord` comes at most once. Each try then ends in at most one of the other two, and
+ * `onFailedEarly` may be followed by another try.
+ */
 export interface RelayHost {
   /** The first data item of this request is here. */
   onFirstRecord(): void;

@@ -43,7 +43,7 @@ export interface MessengerEvents {
   onConnectionClosed(connection: number, reason: string): void;
   /** A peer was unregistered: nothing can be sent to it any more, and what is kept about it can go. */
   onPeerUnregistered(peer: InstanceId): void;
-  /** All frames of one read have been handled. */
+  /** All frames of one read, or of several that share an end, have been handled. */
   onReadEnd(): void;
 }
 

@@ -23,8 +23,8 @@ import {
 import type { Running } from "./running.ts";
 import { startStatusServer, type StatusServer } from "./status_server.ts";
 
-/** A word that nobody writes to. */
-const NEVER = new Int32Array(new SharedArrayBuffer(4));
+/** A word that nobody writes to, to wait on. */
+const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4));
 
 /** A worker that serves. */
 export interface RunningWorker extends Running {
@@ -103,7 +103,7 @@ function newMock(settings: MockSettings, onStep: () => void): Engine {
 
 /** Puts the isolate's thread to sleep. */
 function pauseThread(ms: number): void {
-  Atomics.wait(NEVER, 0, 0, ms);
+  Atomics.wait(NEVER_WOKEN, 0, 0, ms);
 }
 
 async function runWorker(parts: WorkerParts): Promise<RunningWorker> {

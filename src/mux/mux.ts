@@ -164,7 +164,7 @@ export class Mux implements MuxContext {
     if (!this.#sweeping && lane.ingress.live > 0) this.#startSweep();
   }
 
-  /** Everything that one read brought has been handled. */
+  /** Everything that one read brought, or several that share an end, has been handled. */
   handleReadEnd(): void {
     this.#onDelivered();
   }

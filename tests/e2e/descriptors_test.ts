@@ -59,7 +59,7 @@ Deno.test("a frontend out of descriptors does not spin, and recovers", async () 
   } finally {
     await Promise.all(clients.map((client) => client.close()));
   }
-  // Asked until it answers: so few connections are let in that one may be turned away while the last still closes.
+  // Only a few are let in at a time, so one may be refused while an earlier one still closes.
   await deadline(serves(), LIMIT_MS);
   for (const program of [worker, frontend]) {
     program.kill("SIGTERM");

@@ -1,45 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
 import { deadline } from "@std/async";
-import { createServer, type ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import net from "node:net";
 import tls from "node:tls";
 import { chooseEgress } from "../../src/frontend/egress/choose.ts";
 import { DescriptorTable } from "../../src/frontend/egress/descriptor_table.ts";
 import { closeAbandoned, DirectSend, useDescriptorTable } from "../../src/frontend/egress/direct_send.ts";
-import { SendRing } from "../../src/frontend/egress/send_ring.ts";
-import type { Egress } from "../../src/frontend/egress/sink.ts";
-import { directEgress, ringEgress, SocketSink } from "../../src/frontend/egress/socket_sink.ts";
+import type { SendRing } from "../../src/frontend/egress/send_ring.ts";
+import { SocketSink } from "../../src/frontend/egress/socket_sink.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
-import { FrontendHarness, parseRaw, rawChat, RawClient } from "../support/frontend_harness.ts";
+import { connected, directWays, GET, openDescriptors, withSink } from "../support/direct_sink.ts";
+import { parseRaw } from "../support/frontend_harness.ts";
 import { until } from "../support/until.ts";
 
 const LIMIT_MS = 10_000;
 const bytes = (text: string) => new TextEncoder().encode(text);
-
-function openDescriptors(): number {
-  return [...Deno.readDirSync("/proc/self/fd")].length;
-}
-
-/** A connection with both ends here. */
-async function connected(): Promise<{ socket: net.Socket; client: RawClient; close: () => Promise<void> }> {
-  const server = net.createServer({ allowHalfOpen: true });
-  const accepted = new Promise<net.Socket>((resolve) => server.on("connection", resolve));
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, "127.0.0.1", () => resolve((server.address() as net.AddressInfo).port));
-  });
-  const client = await RawClient.connect(port);
-  const socket = await accepted;
-  socket.on("error", () => {});
-  return {
-    socket,
-    client,
-    async close() {
-      socket.destroy();
-      await client.close();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
-    },
-  };
-}
 
 await chooseEgress("auto"); // what is loaded once stays open, and is no leak of a test
 
@@ -156,35 +131,6 @@ Deno.test("DescriptorTable knows what is open; closeAbandoned closes it and lets
   await close();
 });
 
-/** Runs `serve` for one request with a direct sink; the client is `client`. */
-async function withSink(
-  serve: (response: ServerResponse) => void,
-  test: (client: RawClient) => Promise<void>,
-): Promise<void> {
-  const server = createServer((_request, response) => serve(response));
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, "127.0.0.1", () => resolve((server.address() as net.AddressInfo).port));
-  });
-  const client = await RawClient.connect(port);
-  try {
-    await test(client);
-  } finally {
-    await client.close();
-    server.closeAllConnections();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  }
-}
-
-const GET = "GET / HTTP/1.1\r\nhost: t\r\n\r\n";
-
-/** The ways past the socket that this kernel offers. */
-function directWays(): [string, Egress][] {
-  const ring = SendRing.open();
-  return ring === null
-    ? [["ffi", directEgress(true)]]
-    : [["ffi", directEgress(true)], ["ring", ringEgress(ring, true)]];
-}
-
 for (const [way, egress] of directWays()) {
   Deno.test(`SocketSink by ${way} keeps the order when a slow client makes sends short, and sends directly again after`, async () => {
     const rounds = 3;
@@ -297,115 +243,4 @@ Deno.test("SocketSink completes the last send wherever the kernel cuts it, and k
       }
     });
   }
-});
-
-for (const [way, egress] of directWays()) {
-  Deno.test(`SocketSink by ${way} duplicates a connection's descriptor once, and gives it back with the connection`, async () => {
-    const before = openDescriptors();
-    const serve = async (response: ServerResponse) => {
-      response.writeHead(200);
-      const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
-      const buffer = ownChunk(1);
-      const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
-      sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      sink.end();
-      sink.release();
-    };
-    await withSink((response) => void serve(response), async (client) => {
-      const connected = openDescriptors();
-      for (let round = 1; round <= 3; round++) {
-        client.send(GET);
-        await client.until((text) => text.split("\r\n0\r\n\r\n").length > round);
-        assertEquals(openDescriptors(), connected + 1, `round ${round}`);
-      }
-    });
-    assertEquals(openDescriptors(), before);
-  });
-
-  for (const how of ["release", "end"] as const) {
-    Deno.test(`SocketSink by ${way} duplicates nothing when its ${how} comes before the head is out`, async () => {
-      const serve = (response: ServerResponse) => {
-        response.writeHead(200);
-        const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
-        const buffer = ownChunk(1);
-        const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
-        sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
-        sink[how]();
-        sink.release();
-        if (how === "release") response.end();
-      };
-      await withSink(serve, async (client) => {
-        const connected = openDescriptors();
-        client.send(GET);
-        await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
-        assertEquals(openDescriptors(), connected);
-      });
-    });
-  }
-}
-
-Deno.test("DirectSend.of opens nothing for a connection that is gone: nobody would close it", async () => {
-  const { socket, close } = await connected();
-  const before = openDescriptors();
-  const direct = DirectSend.of(socket)!;
-  assertEquals(DirectSend.of(socket), direct);
-  assertEquals(openDescriptors(), before + 1);
-  const closed = new Promise((resolve) => socket.once("close", resolve));
-  socket.destroy();
-  await closed;
-  assertEquals(direct.descriptor, -1);
-  assertEquals(DirectSend.of(socket), null);
-  await close();
-
-  const other = await connected();
-  other.socket.destroy();
-  assertEquals(DirectSend.of(other.socket), null);
-  await other.close();
-});
-
-for (
-  const [what, end] of [
-    ["leaves", (client: RawClient) => client.socket.destroy()],
-    ["resets", (client: RawClient) => client.socket.resetAndDestroy()],
-  ] as const
-) {
-  Deno.test(`A client that ${what} in mid-stream is noticed though its descriptor is held twice`, async () => {
-    const harness = await new FrontendHarness({ egress: "ffi" }).start();
-    harness.join();
-    const client = await RawClient.connect(harness.port);
-    const before = openDescriptors();
-    client.send(rawChat());
-    const stream = await harness.nextStream();
-    stream.head().data("data: a\n\n").flush();
-    await client.until((text) => text.includes("data: a"));
-    await until(() => openDescriptors() === before + 1, "sends are direct");
-    stream.data("data: b\n\n").flush();
-    await client.until((text) => text.includes("data: b"));
-    end(client);
-    await until(() => stream.cancelled !== null, "the stream is cancelled", 1_000);
-    await until(() => openDescriptors() <= before - 2, "both ends and the duplicate are closed");
-    await harness.close();
-  });
-}
-
-Deno.test("A connection that the frontend closes is closed for the client too", async () => {
-  const harness = await new FrontendHarness({ egress: "ffi" }).start();
-  harness.join();
-  const client = await RawClient.connect(harness.port);
-  client.send(rawChat({}, "connection: close\r\n"));
-  const stream = await harness.nextStream();
-  stream.head().data("data: a\n\n").flush();
-  await client.until((text) => text.includes("data: a"));
-  stream.data("data: b\n\n").finish().flush();
-  const text = await deadline(client.closed(), 1_000);
-  assert(text.endsWith("\r\n0\r\n\r\n"), text);
-
-  // And when the process ends in mid-stream.
-  const other = await RawClient.connect(harness.port);
-  other.send(rawChat());
-  (await harness.nextStream()).head().data("data: c\n\n").flush();
-  await other.until((text) => text.includes("data: c"));
-  await harness.close();
-  assert((await deadline(other.closed(), 1_000)).includes("[DONE]"));
 });

@@ -67,3 +67,29 @@ Deno.test("Relay whose write throws is cut off and counted once; the next stream
     next.socket.destroy();
     await next.closed();
   }));
+
+Deno.test("Relay that ends leaves behind one that goes on, whichever was touched first", () =>
+  withFrontend({ egress: "portable" }, async (harness) => {
+    const clients = [await RawClient.connect(harness.port), await RawClient.connect(harness.port)];
+    const streams = [];
+    for (const client of clients) {
+      client.send(rawChat());
+      streams.push(await harness.nextStream());
+    }
+    const written: string[] = [];
+    const { write } = ServerResponse.prototype;
+    ServerResponse.prototype.write = function (this: ServerResponse, ...args: unknown[]) {
+      written.push(new TextDecoder().decode(args[0] as Uint8Array).trim());
+      return Reflect.apply(write, this, args) as boolean;
+    } as typeof write;
+    try {
+      streams[0]!.head().data("data: ends\n\ndata: [DONE]\n\n").finish();
+      streams[1]!.head().data("data: goes on\n\n").flush();
+    } finally {
+      ServerResponse.prototype.write = write;
+    }
+    assertEquals(written, ["data: goes on", "data: ends\n\ndata: [DONE]"]);
+    streams[1]!.data("data: [DONE]\n\n").finish().flush();
+    for (const client of clients) await client.until((text) => text.endsWith("0\r\n\r\n"));
+    for (const client of clients) await client.close();
+  }));

@@ -27,7 +27,7 @@ Deno.test("frontend and worker serve as separate processes, and a worker killed 
   assertEquals(before.status, 503);
   await before.body?.cancel();
   await using mortal = worker(node!, "--model", "mortal");
-  await using other = worker(node!, "--model", "mock", "--mock-itl-ms", "10");
+  await using other = worker(node!, "--model", "mock", "--mock-itl-ms", "10", "--mock-pacing", "exact");
   await deadline(Promise.all([mortal.ready(/listens on/), other.ready(/listens on/)]), LIMIT_MS);
   await deadline(untilServing(url!), LIMIT_MS);
   await deadline(modelsAre(url!, ["mock", "mortal"]), LIMIT_MS);

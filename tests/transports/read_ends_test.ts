@@ -33,7 +33,7 @@ Deno.test("TcpTransport tells one end for what several connections bring at once
     onFrame: () => void frames++,
     onReadEnd() {
       ends++;
-      // While the first end is told the others' bytes come in.
+      // The first end takes long enough for the bytes of all others to be there when it is over.
       const end = performance.now() + 50;
       while (blocked && performance.now() < end);
       blocked = false;
@@ -49,9 +49,37 @@ Deno.test("TcpTransport tells one end for what several connections bring at once
   await until(() => frames === 5, "the first frames are here");
   ends = 0;
   blocked = true;
-  for (const client of clients) await client.write(frame);
+  await Promise.all(clients.map((client) => client.write(frame)));
   await until(() => frames === 10, "the second frames are here");
   assert(ends < 5, `${ends} ends for 5 connections`);
   for (const client of clients) client.close();
+  await transport.shutdown(1_000);
+});
+
+Deno.test("TcpTransport reports a sink whose onReadEnd throws, and keeps its connections", async () => {
+  const bugs: unknown[] = [];
+  let frames = 0;
+  let closed = 0;
+  const transport = new TcpTransport({ onBug: (caught) => void bugs.push(caught) });
+  await transport.start({
+    onFrame: () => void frames++,
+    onReadEnd() {
+      throw new Error("no end");
+    },
+    onInboundClosed: () => void closed++,
+    onLaneLost() {},
+    onShuttingDown() {},
+  });
+  const frame = encodeFrame(MessageType.event, new Uint8Array(0), new Uint8Array(100));
+  const client = await Deno.connect(transport.address);
+  for (let round = 1; round <= 2; round++) {
+    await client.write(frame);
+    await until(
+      () => frames === round && bugs.length === round,
+      `frame ${round} is here and its end reported`,
+    );
+  }
+  assertEquals([closed, (bugs[0] as Error).message], [0, "no end"]);
+  client.close();
   await transport.shutdown(1_000);
 });

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { AimedTimer } from "../../src/worker/engines/aimed_timer.ts";
+import { AimedTimer, MAX_PAUSE_MS } from "../../src/worker/engines/aimed_timer.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 /** A clock of which every timer comes late by a fixed time. */
@@ -47,7 +47,7 @@ Deno.test("AimedTimer that may pause comes exactly, and never pauses for long", 
       const now = () => inner.now() + paused;
       const came: number[] = [];
       const pause = (ms: number) => {
-        assertEquals(ms > 0 && ms <= 2.5, true, `a pause of ${ms} ms`);
+        assertEquals(ms > 0 && ms <= MAX_PAUSE_MS, true, `a pause of ${ms} ms`);
         paused += ms;
       };
       new AimedTimer({ ...clock, now }, () => came.push(now()), pause).aim(at);

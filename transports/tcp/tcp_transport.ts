@@ -13,10 +13,10 @@ import {
 } from "./endpoints.ts";
 import { Inbound, type InboundContext } from "./inbound.ts";
 import { Lane } from "./lane.ts";
+import { ReadEnds } from "./read_ends.ts";
 import { closeQuietly, type Socket, type SocketListener, tuneSocket } from "./socket.ts";
 import { type TcpOptions, type TcpSettings, toTcpSettings } from "./tcp_options.ts";
 import { newTcpStats, type TcpStats } from "./tcp_stats.ts";
-import { ReadEnds } from "./read_ends.ts";
 import { TurnBudget } from "./turn_budget.ts";
 
 /** Refusals that one inbound connection may leave unread. */

@@ -33,7 +33,7 @@ export class TurnBudget {
     return this.#turn.promise;
   }
 
-  /** Counts work of someone who cannot step back: those who read do it for him. */
+  /** Counts work, in ms, of someone who cannot step back: readers step back for it. */
   count(ms: number): void {
     this.#usedMs += ms;
     // To look for the next turn costs something, so it waits until there is a reason.

@@ -78,7 +78,7 @@ export const HTTP_SETTINGS = [
     min: 1,
     max: 1_048_576,
     help: "Open client connections.",
-    cost: "Beyond it new ones are closed at once; each takes a descriptor.",
+    cost: "Beyond it new ones are closed at once; each takes up to two descriptors.",
   },
   {
     kind: "int",

@@ -4,6 +4,9 @@
  * A descriptor number that belongs to someone else may be closed by them and given to another client by the kernel
  * between two of our sends. So only a descriptor of our own is ever used: the runtime hands out a duplicate
  * (`fdForIpc`), which stays this connection's until this file closes it, whatever happens to the original.
+ *
+ * There is one duplicate per connection, made for its first direct response and closed on the connection's `close`
+ * event; the client sees the connection end only then.
  */
 import type { Socket } from "node:net";
 import type { DescriptorTable } from "./descriptor_table.ts";
@@ -47,7 +50,7 @@ export function enterDescriptor(descriptor: number): boolean {
   return false;
 }
 
-/** The direct way of each connection that has had one. */
+/** The direct way of each connection that has had one. Weak: a connection that nobody holds takes its entry with it. */
 const ways = new WeakMap<Socket, DirectSend>();
 
 /** What is looked at of a socket: fields of the runtime's own. */
@@ -76,15 +79,17 @@ export class DirectSend {
   static of(socket: Socket): DirectSend | null {
     const known = ways.get(socket);
     if (known !== undefined) return known.descriptor < 0 ? null : known;
-    // One that has been destroyed may have said so already: nothing would close the duplicate.
-    const opened = socket.destroyed ? null : DirectSend.open(socket);
+    const opened = DirectSend.open(socket);
     if (opened === null) return null;
     ways.set(socket, opened);
     socket.once("close", () => opened.close());
     return opened;
   }
 
-  /** The direct way to a plain TCP socket, or null where there is none. The caller must `close` it. */
+  /**
+   * A direct way of one's own to a plain TCP socket, or null where there is none, as on one that has been destroyed. The
+   * caller must `close` it; a response uses `of`.
+   */
   static open(socket: Socket): DirectSend | null {
     const lib = loadLibc();
     const { encrypted, _handle: handle } = socket as SocketWithHandle;

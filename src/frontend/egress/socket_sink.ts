@@ -42,8 +42,6 @@ export class SocketSink implements SseSink, RingTarget {
   #isInRing = false;
   /** Null until the socket is ours, after `release`, and where there is no such way. */
   #direct: DirectSend | null = null;
-  /** Its descriptor, where sends go by a ring; else -1. */
-  #descriptor = -1;
   /** Null until the head is on the wire, and after `release`. */
   #socket: Socket | null = null;
   #hasWritten = false;
@@ -81,10 +79,10 @@ export class SocketSink implements SseSink, RingTarget {
   ): boolean {
     if (this.#head !== "") frameStart = this.#takeOver(buffer, frameStart);
     if (this.#isInRing) this.#ring!.submit();
-    // The way of nearly every token. A connection that has been destroyed takes nothing, and says so in `onSent`.
-    if (this.#descriptor >= 0 && !this.#isQueued) {
-      this.#isInRing = true;
-      this.#ring!.send(this.#descriptor, buffer, frameStart, frameEnd, this);
+    // The way of nearly every token: the socket is not asked. One that has been destroyed may still take it, until its
+    // `close` event; whoever destroys a response writes no more to it, and nobody else is there to be harmed.
+    if (this.#direct !== null && this.#ring !== null && !this.#isQueued) {
+      this.#sendByRing(buffer, frameStart, frameEnd);
       return !this.#blocked;
     }
     const socket = this.#socket;
@@ -92,7 +90,10 @@ export class SocketSink implements SseSink, RingTarget {
     if (socket.destroyed) return true;
     if (this.#isQueued) this.#isQueued = socket.writableLength > 0;
     if (this.#direct !== null && !this.#isQueued) {
-      if (this.#descriptor >= 0) return this.write(buffer, frameStart, dataStart, dataEnd, frameEnd);
+      if (this.#ring !== null) {
+        this.#sendByRing(buffer, frameStart, frameEnd);
+        return !this.#blocked;
+      }
       frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd));
       if (frameStart === frameEnd) return true;
     }
@@ -117,8 +118,7 @@ export class SocketSink implements SseSink, RingTarget {
     this.#isEnding = true;
     const end = putTerminator(buffer, frameEnd);
     if (this.#ring !== null) {
-      this.#isInRing = true;
-      this.#ring.send(this.#descriptor, buffer, frameStart, end, this);
+      this.#sendByRing(buffer, frameStart, end);
     } else {
       this.#onLastSent(this.#direct!.send(buffer.subarray(frameStart, end)), buffer, frameStart, end);
     }
@@ -141,7 +141,7 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   release(): void {
-    // Before the connection is anyone else's: whoever releases may destroy it.
+    // While the descriptor is still this connection's: whoever releases may destroy it next.
     if (this.#isInRing) this.#ring!.submit();
     this.#isReleased = true;
     this.#head = "";
@@ -149,7 +149,6 @@ export class SocketSink implements SseSink, RingTarget {
     this.#socket?.off("drain", this.#onDrain);
     this.#socket = null;
     this.#direct = null;
-    this.#descriptor = -1;
   }
 
   /** Takes the connection over, with the head put in front of the first frame; or leaves it to the response. */
@@ -161,7 +160,7 @@ export class SocketSink implements SseSink, RingTarget {
     const direct = socket === null ? null : DirectSend.of(socket);
     if (direct === null) return frameStart;
     this.#socket = socket;
-    this.#setDirect(direct);
+    this.#direct = direct;
     this.#isQueued = false;
     return putHead(this.#response, head, buffer, frameStart);
   }
@@ -221,12 +220,13 @@ export class SocketSink implements SseSink, RingTarget {
     // A client of HTTP/1.0 gets no chunks: its body ends with the connection, and goes through the response.
     if (!isOurs || !this.#response.chunkedEncoding || this.#socket !== null) return;
     this.#socket = this.#response.socket;
-    if (this.#way !== "none" && this.#socket !== null) this.#setDirect(DirectSend.of(this.#socket));
+    if (this.#way !== "none" && this.#socket !== null) this.#direct = DirectSend.of(this.#socket);
   }
 
-  #setDirect(direct: DirectSend | null): void {
-    this.#direct = direct;
-    if (direct !== null && this.#ring !== null) this.#descriptor = direct.descriptor;
+  /** The descriptor is asked for each time: once the connection has closed it is -1, and the kernel refuses that. */
+  #sendByRing(buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
+    this.#isInRing = true;
+    this.#ring!.send(this.#direct!.descriptor, buffer, start, end, this);
   }
 }
 

@@ -5,13 +5,16 @@ import type { Clock, TimerHandle } from "../../clock.ts";
 const LATENESS_MS = 1.2;
 /** What is due within this time is done now: another timer would come later than that. */
 const TOLERANCE_MS = 0.5;
-/** A wait in place is never longer. */
-const MAX_PAUSE_MS = 2.5;
+/** Longest wait in place, ms: lateness, rounding to whole milliseconds, and a little. */
+export const MAX_PAUSE_MS = 2.5;
 
 /** Waits in place, without another turn of the event loop. */
 export type Pause = (ms: number) => void;
 
-/** Calls back when the time it aims at has come; to within a millisecond, or a tenth of one if it may pause. */
+/**
+ * Calls back when the time it aims at comes: at most half a millisecond early, and about one late where the event loop
+ * is free; to a tenth of one if it may pause.
+ */
 export class AimedTimer {
   readonly #clock: Clock;
   readonly #callback: () => void;
@@ -50,7 +53,7 @@ export class AimedTimer {
   #set(): void {
     const wait = this.#at - this.#clock.now();
     const early = wait - LATENESS_MS;
-    // One that comes too early is set again, so it is never set for no time at all while there is some left.
+    // At least a millisecond while time is left: behind a timer that came early, one of none would spin.
     const ms = wait <= 0 ? 0 : Math.max(1, this.#pause === undefined ? Math.round(early) : Math.floor(early));
     this.#timer = this.#clock.setTimer(this.#onFired, ms);
   }

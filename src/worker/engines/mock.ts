@@ -3,8 +3,8 @@
  *
  * A request's first token comes after the prefill time; from then on it is part of the decode batch, and every decode
  * step makes one token for each request in it, all emitted back to back in one synchronous run. There is one timer for
- * the steps and one for all prefills. Steps keep to a fixed grid; a step that comes too late is skipped, never made up
- * for in a burst.
+ * the steps and one for all prefills. Steps keep to a fixed grid, to within half a millisecond before it and a timer's
+ * lateness after; a step that comes too late is skipped, never made up for in a burst.
  */
 import type { Clock } from "../../clock.ts";
 import { AimedTimer, type Pause } from "./aimed_timer.ts";
@@ -57,6 +57,7 @@ export class MockEngine implements Engine {
   /** When the next decode step is due; meaningless while the batch is empty. */
   #nextStep = 0;
   readonly #stepTimer: AimedTimer;
+  /** Never pauses: that would hold up the steps, and prefill has no grid. */
   readonly #prefillTimer: AimedTimer;
   #closed = false;
 
@@ -116,7 +117,7 @@ export class MockEngine implements Engine {
     if (late >= 0) {
       this.#nextStep += this.#itlMs > 0 ? (Math.floor(late / this.#itlMs) + 1) * this.#itlMs : late;
     }
-    // Set before the work: from one step to the next a timer's error is then the same, and no step comes late for it.
+    // Aimed before the work, so that the work's time does not shift the timer.
     this.#stepTimer.aim(this.#nextStep);
     const emitted = this.#step() + this.#promote();
     if (this.#batch.length === 0) this.#stepTimer.aim(Infinity);
