@@ -91,8 +91,16 @@ interface ServedSocket extends Socket {
   _httpMessage?: ServerResponse | null;
 }
 
-/** What cannot be parsed as a request, or did not arrive in time. */
+/**
+ * What cannot be parsed as a request, or did not arrive in time.
+ *
+ * By now `node:http` has given the connection's parser back, for another connection to use, but the connection still
+ * feeds it: whatever came next would be that other connection's request, and be answered to its client. So the parser is
+ * cut off before anything else, and what still comes is thrown away.
+ */
 function answerClientError(error: Error & { code?: string }, socket: ServedSocket): void {
+  socket.removeAllListeners("data");
+  socket.removeAllListeners("end");
   // Bytes written now would land inside a response that is on its way.
   const isAnswering = socket._httpMessage !== undefined && socket._httpMessage !== null &&
     socket._httpMessage.headersSent;
@@ -102,6 +110,12 @@ function answerClientError(error: Error & { code?: string }, socket: ServedSocke
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
   );
+  // Closed with bytes unread it would be reset, and the client might lose the answer.
+  const close = () => void socket.destroy();
+  const timer = setTimeout(close, LINGER_MS);
+  socket.once("close", () => clearTimeout(timer));
+  socket.once("end", close);
+  socket.resume();
 }
 
 function describe(code: string | undefined): [string, string, string] {
