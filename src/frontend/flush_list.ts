@@ -26,6 +26,7 @@ export class FlushList {
   #touched: (Flushable | null)[] = [];
   #spare: (Flushable | null)[] = [];
   #count = 0;
+  #isFlushing = false;
 
   constructor(clock: Clock) {
     this.clock = clock;
@@ -36,10 +37,16 @@ export class FlushList {
     this.#touched[this.#count++] = stream;
   }
 
-  /** Flushes every touched stream. */
+  /** Flushes every touched stream, and what they touch meanwhile; called from within one's flush it leaves that to it. */
   flush(): void {
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    while (this.#count > 0) this.#pass();
+    this.#isFlushing = false;
+  }
+
+  #pass(): void {
     const count = this.#count;
-    if (count === 0) return;
     const now = this.clock.now();
     const touched = this.#touched;
     this.#touched = this.#spare;

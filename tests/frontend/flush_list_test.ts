@@ -41,6 +41,29 @@ Deno.test("FlushList flushes those that end behind the others, whoever throws, a
   assertEquals(said, ["begin", "f", "end"]);
 });
 
+Deno.test("FlushList that is flushed from within a flush loses nobody", () => {
+  const list = new FlushList(new VirtualClock());
+  const said: string[] = [];
+  const stream = (name: string, isEnding = false, inside = () => {}): Flushable => ({
+    isEnding,
+    flush() {
+      said.push(name);
+      inside();
+    },
+    flushFailed() {},
+  });
+  const again = () => {
+    list.touch(stream("b", true));
+    list.touch(stream("c"));
+    list.flush();
+  };
+  for (const one of [stream("x", true), stream("y", true), stream("a", false, again), stream("z")]) {
+    list.touch(one);
+  }
+  list.flush();
+  assertEquals(said, ["a", "z", "x", "y", "c", "b"]);
+});
+
 Deno.test("Relay whose write throws is cut off and counted once; the next stream is well", () =>
   withFrontend({ egress: "portable" }, async (harness) => {
     const { write } = ServerResponse.prototype;

@@ -25,7 +25,8 @@ Deno.test("LoopDelay sees a blocked loop", async () => {
   while (performance.now() < until);
   await new Promise((resolve) => setTimeout(resolve, 30));
   delay.stop();
-  assert(delay.take().max >= 0.07);
+  // A block can begin as much as an interval before the timer is due.
+  assert(delay.take().max >= 0.055);
 });
 
 Deno.test("addLoopDelayMetrics shows what the benchmark reads", async () => {

@@ -18,10 +18,11 @@ Deno.test("ReadEnds tells once for the reads of one turn, and counts what that t
   const ends = new ReadEnds(tell, turns, () => now);
   await Promise.all([ends.note(), ends.note(), ends.note()]);
   assertEquals(told, 1);
-  assertEquals(turns.spend(3), null);
+  turns.count(3);
+  assertEquals(turns.next(), null);
   await ends.note();
   assertEquals(told, 2);
-  assert(turns.spend(0) !== null, "over ten milliseconds were used");
+  assert(turns.next() !== null, "over ten milliseconds were used");
 });
 
 Deno.test("TcpTransport tells one end for what several connections bring at once", async () => {

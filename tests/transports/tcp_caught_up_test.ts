@@ -18,9 +18,12 @@ class World {
   waiting = 0;
   /** What the receiver needs for one read, ms. */
   workMs = 0;
+  /** What another reader's bytes take while this one's read is answered, ms. */
+  othersMs = 0;
   /** `caughtUpAt` as it was at the end of each read. */
   readonly seen: number[] = [];
   readonly inbound: Inbound;
+  readonly #turns: TurnBudget;
   readonly #run: Promise<void>;
   #answer: PromiseWithResolvers<number | null> | null = null;
   #into: Uint8Array = NONE;
@@ -46,7 +49,7 @@ class World {
       onShuttingDown() {},
     };
     const now = () => this.clock.now();
-    const turns = new TurnBudget(this.clock, Infinity);
+    const turns = this.#turns = new TurnBudget(this.clock, Infinity);
     this.inbound = new Inbound(1, socket, {
       sink,
       stats: newTcpStats(),
@@ -88,6 +91,11 @@ class World {
     if (this.waiting > 0) {
       this.waiting--;
       into.set(FRAME);
+      // The other one was answered first.
+      void Promise.resolve().then(() => {
+        this.clock.advance(this.othersMs);
+        this.#turns.count(this.othersMs);
+      });
       return Promise.resolve(FRAME.length);
     }
     this.#answer = Promise.withResolvers();
@@ -114,6 +122,19 @@ Deno.test("Inbound has not caught up while reads are answered at once", async ()
   await world.settle();
   world.clock.advance(500);
   world.workMs = 400;
+  world.waiting = 20;
+  await world.bring();
+  assertEquals(world.seen, Array(21).fill(1_000));
+  world.clock.advance(1);
+  assertEquals(world.inbound.caughtUpAt(), world.clock.now());
+  await world.close();
+});
+
+Deno.test("Inbound has not caught up when what it waited for was another reader's turn", async () => {
+  const world = new World();
+  await world.settle();
+  world.clock.advance(500);
+  world.othersMs = 5;
   world.waiting = 20;
   await world.bring();
   assertEquals(world.seen, Array(21).fill(1_000));

@@ -8,16 +8,20 @@ import { TurnBudget } from "../../transports/tcp/turn_budget.ts";
 Deno.test("TurnBudget lets readers go on until the turn is used up, then holds all of them to the next", async () => {
   const deferred: (() => void)[] = [];
   const turns = new TurnBudget({ defer: (callback) => void deferred.push(callback) }, 10);
-  assertEquals(turns.spend(4), null);
+  const spend = (ms: number) => {
+    turns.count(ms);
+    return turns.next();
+  };
+  assertEquals(spend(4), null);
   assertEquals(deferred.length, 0, "little work costs nothing");
-  assertEquals(turns.spend(5), null);
-  const turn = turns.spend(1);
+  assertEquals(spend(5), null);
+  const turn = spend(1);
   assert(turn !== null);
-  assertEquals(turns.spend(1), turn, "another reader waits for the same turn");
+  assertEquals(spend(1), turn, "another reader waits for the same turn");
   assertEquals(deferred.length, 1);
   deferred[0]!();
   await turn;
-  assertEquals(turns.spend(9), null, "a new turn has a whole budget");
+  assertEquals(spend(9), null, "a new turn has a whole budget");
 });
 
 Deno.test("TcpTransport reads a backlog without keeping timers from running", async () => {
@@ -56,7 +60,8 @@ Deno.test("TcpTransport reads a backlog without keeping timers from running", as
 Deno.test("TurnBudget gives readers their next turn by the system's clock", async () => {
   const turns = new TurnBudget(systemClock, 10);
   for (let i = 0; i < 3; i++) {
-    const turn = turns.spend(10);
+    turns.count(10);
+    const turn = turns.next();
     assert(turn !== null, `turn ${i}`);
     await turn;
   }

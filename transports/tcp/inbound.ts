@@ -38,6 +38,8 @@ export class Inbound implements InboundConnection {
   #closeReason: string | null = null;
   /** When the read that is under way began; infinite while there is none. */
   #askedMs = Infinity;
+  /** The work of all readers until then. */
+  #askedAtWorkMs = 0;
   #caughtUpMs = 0;
   #refusals: { queue: SendQueue; writer: SocketWriter } | null = null;
 
@@ -50,7 +52,7 @@ export class Inbound implements InboundConnection {
 
   caughtUpAt(): number {
     const nowMs = this.#context.now();
-    return nowMs - this.#askedMs >= MIN_WAIT_MS ? nowMs : this.#caughtUpMs;
+    return this.#waitedMs(nowMs) >= MIN_WAIT_MS ? nowMs : this.#caughtUpMs;
   }
 
   close(reason: string): void {
@@ -68,10 +70,11 @@ export class Inbound implements InboundConnection {
     try {
       for (;;) {
         const askedMs = this.#askedMs = now();
+        this.#askedAtWorkMs = turns.workMs;
         const count = await this.#socket.read(reader.space());
-        this.#askedMs = Infinity;
         // A read that finds bytes waiting answers at once.
-        if (now() - askedMs >= MIN_WAIT_MS) this.#caughtUpMs = askedMs;
+        if (this.#waitedMs(now()) >= MIN_WAIT_MS) this.#caughtUpMs = askedMs;
+        this.#askedMs = Infinity;
         if (this.#closeReason !== null) break;
         if (count === null) {
           if (reader.pendingBytes > 0) {
@@ -82,10 +85,10 @@ export class Inbound implements InboundConnection {
         }
         const startedMs = now();
         const goOn = this.#take(reader, count);
-        const spentMs = now() - startedMs;
+        turns.count(now() - startedMs);
         await readEnds.note();
         if (!goOn) break;
-        const turn = turns.spend(spentMs);
+        const turn = turns.next();
         if (turn !== null) await turn;
       }
     } catch (caught) {
@@ -93,6 +96,11 @@ export class Inbound implements InboundConnection {
     }
     this.close(reason);
     this.#tell(() => sink.onInboundClosed(this, this.#closeReason ?? reason));
+  }
+
+  /** How long the read that is under way has waited for bytes: what others' bytes took meanwhile is no wait. */
+  #waitedMs(nowMs: number): number {
+    return nowMs - this.#askedMs - (this.#context.turns.workMs - this.#askedAtWorkMs);
   }
 
   #tell(event: () => void): void {

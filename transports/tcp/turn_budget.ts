@@ -15,6 +15,8 @@ const MAX_TURN_MS = 10;
 export class TurnBudget {
   readonly #clock: Pick<Clock, "defer">;
   readonly #maxMs: number;
+  /** All work that was ever counted, ms: who compares it tells his own wait from the work of others. */
+  workMs = 0;
   /** Counted since the last turn that was looked for. */
   #usedMs = 0;
   #isLooking = false;
@@ -25,16 +27,16 @@ export class TurnBudget {
     this.#maxMs = maxMs;
   }
 
-  /** Counts work; the caller awaits what this returns, if it is not null, before it goes on. */
-  spend(ms: number): Promise<void> | null {
-    this.count(ms);
+  /** What a reader awaits, if it is not null, before it goes on. */
+  next(): Promise<void> | null {
     if (this.#usedMs < this.#maxMs) return null;
     this.#turn ??= Promise.withResolvers<void>();
     return this.#turn.promise;
   }
 
-  /** Counts work, in ms, of someone who cannot step back: readers step back for it. */
+  /** Counts work, in ms. */
   count(ms: number): void {
+    this.workMs += ms;
     this.#usedMs += ms;
     // To look for the next turn costs something, so it waits until there is a reason.
     if (!this.#isLooking && this.#usedMs >= this.#maxMs / 2) {
