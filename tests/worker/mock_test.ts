@@ -364,3 +364,13 @@ Deno.test("MockEngine ends what runs when it is closed and refuses what comes af
   assertEquals([waiting.status, after.status], [503, 503]);
   assertEquals([engine.running, clock.pendingTimers], [0, 0]);
 });
+
+Deno.test("MockEngine that is closed by the first token it emits ends that stream too", () => {
+  const { clock, engine } = setUp();
+  const output = new RecordingOutput();
+  output.onData = () => void engine.close();
+  engine.run(chatRequest({ max_tokens: 50 }), output);
+  clock.advance(10_000);
+  assertEquals(output.summary?.outcome, "truncated");
+  assertEquals([engine.running, clock.pendingTimers], [0, 0]);
+});

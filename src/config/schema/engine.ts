@@ -145,7 +145,7 @@ export const ENGINE_SETTINGS = [
     choices: ["timer", "exact"],
     default: "timer",
     help:
-      "How a decode step comes at its time: as near as the runtime's timers come, or exactly, for benchmarks.",
+      "How a decode step comes at its time: as near as the runtime's timers come, or exactly, for benchmarks with steps of 3 ms or more.",
     cost: "`exact` waits in place for up to 2.5 ms before each step: nothing else happens meanwhile.",
   },
   {

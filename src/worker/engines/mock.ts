@@ -38,6 +38,8 @@ export interface MockOptions {
   readonly unixSeconds?: () => number;
 }
 
+const CLOSED = "The engine was closed";
+
 /** {@linkcode Engine} that makes up its tokens. */
 export class MockEngine implements Engine {
   readonly name = "mock";
@@ -105,7 +107,7 @@ export class MockEngine implements Engine {
     this.#batch.length = 0;
     this.#prefill.length = 0;
     this.#prefillHead = 0;
-    for (const stream of rest) stream.cut("The engine was closed");
+    for (const stream of rest) stream.cut(CLOSED);
     return Promise.resolve();
   }
 
@@ -151,6 +153,8 @@ export class MockEngine implements Engine {
     ) {
       const stream = this.#prefill[this.#prefillHead++]!;
       if (stream.emit()) emitted++;
+      // In neither list while it emitted: a close from within has not seen it.
+      if (this.#closed) stream.cut(CLOSED);
       if (stream.retired) continue;
       if (this.#batch.length === 0) {
         this.#nextStep = this.#clock.now() + this.#itlMs;
