@@ -48,7 +48,8 @@ Deno.test("a worker that is frozen loses its streams and its place, and has it a
     assert(["timeout", "dropped"].includes(JSON.parse(events.at(-2)!).error.code), events.at(-2));
     await deadline(modelsAre(url!, ["slow"]), LIMIT_MS);
     const nobody = await chat(url!, { model: "frozen" });
-    assertEquals(nobody.status, 503);
+    // Models are those that every shard has: a shard that still waits for the worker's answer says 502.
+    assert([502, 503].includes(nobody.status), `status ${nobody.status}`);
     await nobody.body?.cancel();
   } finally {
     frozen.kill("SIGCONT");
