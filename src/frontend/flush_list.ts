@@ -41,8 +41,12 @@ export class FlushList {
   flush(): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
-    while (this.#count > 0) this.#pass();
-    this.#isFlushing = false;
+    try {
+      while (this.#count > 0) this.#pass();
+    } finally {
+      // Whatever the egress threw: no stream would ever be flushed again.
+      this.#isFlushing = false;
+    }
   }
 
   #pass(): void {

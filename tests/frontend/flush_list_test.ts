@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { ServerResponse } from "node:http";
 import { type Flushable, FlushList } from "../../src/frontend/flush_list.ts";
 import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
@@ -62,6 +62,25 @@ Deno.test("FlushList that is flushed from within a flush loses nobody", () => {
   }
   list.flush();
   assertEquals(said, ["a", "z", "x", "y", "c", "b"]);
+});
+
+Deno.test("FlushList flushes on after an egress that threw", () => {
+  const list = new FlushList(new VirtualClock());
+  let isBroken = true;
+  let flushed = 0;
+  list.egress = {
+    ...list.egress,
+    endFlush() {
+      if (isBroken) throw new Error("no end");
+    },
+  };
+  const stream: Flushable = { isEnding: false, flush: () => void flushed++, flushFailed() {} };
+  list.touch(stream);
+  assertThrows(() => list.flush(), Error, "no end");
+  isBroken = false;
+  list.touch(stream);
+  list.flush();
+  assertEquals(flushed, 2);
 });
 
 Deno.test("Relay whose write throws is cut off and counted once; the next stream is well", () =>
