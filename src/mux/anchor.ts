@@ -1,12 +1,13 @@
 /**
- * The receiving end of one stream. It reads its slot's buffer itself: an item that finds the consumer ready is handed
- * over as a view, in the call that decodes the batch; only what has to wait is copied.
+ * The receiving end of one stream. An item that finds the consumer ready is handed over by the slot itself, as a view, in
+ * the call that decodes the batch; only what has to wait comes here, and is copied.
  */
 import type { InstanceId } from "../../transports/contract.ts";
 import type { Anchor, StreamConsumer, StreamEnd, Ticket } from "../stream.ts";
 import type { DeadlineEntry } from "./deadlines.ts";
 import type { IngressSlot } from "./ingress_slot.ts";
-import { decodeNote, WaitingItems } from "./waiting_items.ts";
+import { WaitingItems } from "./waiting_items.ts";
+import type { ItemKind } from "./wire/item_frame.ts";
 
 /** What an anchor needs of its registry. */
 export interface AnchorOwner {
@@ -28,7 +29,7 @@ export class MuxAnchor implements Anchor {
   readonly producer: InstanceId | null;
   readonly consumer: StreamConsumer;
   readonly #owner: AnchorOwner;
-  /** The slot that feeds it; written by the registry. */
+  /** The slot that feeds it. */
   slot: IngressSlot | null = null;
   /** The accept window; written by the registry. */
   accept: DeadlineEntry<MuxAnchor> | null = null;
@@ -69,6 +70,12 @@ export class MuxAnchor implements Anchor {
     return this.#over || this.#pendingEnd !== null;
   }
 
+  /** A slot feeds it from now on. */
+  enterSlot(slot: IngressSlot): void {
+    this.slot = slot;
+    this.#steer();
+  }
+
   /** Its slot is gone and another may follow; what waits, waits on. */
   leaveSlot(): void {
     this.slot = null;
@@ -80,32 +87,11 @@ export class MuxAnchor implements Anchor {
     return this.#waiting === null ? 0 : this.#waiting.length;
   }
 
-  /** One data item, admitted and in order. Returns whether the consumer took it at once. */
-  data(bytes: Uint8Array, start: number, end: number): boolean {
-    if (this.#mustWait()) {
-      (this.#waiting ??= new WaitingItems()).pushData(bytes, start, end);
-      return false;
-    }
-    try {
-      this.consumer.onData(bytes, start, end);
-    } catch (error) {
-      this.#failed(error);
-    }
-    return true;
-  }
-
-  /** One note, admitted and in order. Returns whether the consumer took it at once. */
-  note(bytes: Uint8Array, start: number, end: number): boolean {
-    if (this.#mustWait()) {
-      (this.#waiting ??= new WaitingItems()).pushNote(bytes, start, end);
-      return false;
-    }
-    try {
-      this.consumer.onNote(decodeNote(bytes, start, end));
-    } catch (error) {
-      this.#failed(error);
-    }
-    return true;
+  /** An item, admitted and in order, that has to wait: its slot has no receiver. */
+  hold(kind: ItemKind, bytes: Uint8Array, start: number, end: number): void {
+    const waiting = this.#waiting ??= new WaitingItems();
+    if (kind === "data") waiting.pushData(bytes, start, end);
+    else waiting.pushNote(bytes, start, end);
   }
 
   /** The stream ends, behind whatever still waits. Only the first end counts. */
@@ -120,13 +106,15 @@ export class MuxAnchor implements Anchor {
 
   pause(): void {
     this.#paused = true;
+    this.#steer();
   }
 
   resume(): void {
     if (this.#over) return;
     this.#paused = false;
-    if (this.#draining || this.#waiting === null) return;
-    if (this.#drain()) this.#owner.delivered();
+    const isDelivered = !this.#draining && this.#waiting !== null && this.#drain();
+    this.#steer();
+    if (isDelivered) this.#owner.delivered();
   }
 
   cancel(_reason: string): void {
@@ -136,8 +124,11 @@ export class MuxAnchor implements Anchor {
     this.#owner.retire(this, null);
   }
 
-  #mustWait(): boolean {
-    return this.#paused || this.#draining || (this.#waiting !== null && this.#waiting.length > 0);
+  /** Has the slot hand items over at once, or hold them while any would overtake one that waits. */
+  #steer(): void {
+    if (this.slot === null) return;
+    const mustWait = this.#paused || this.#draining || this.buffered > 0;
+    this.slot.receiver = mustWait ? null : this.consumer;
   }
 
   /** Hands over what waits until the consumer pauses. Returns whether anything was. */
@@ -162,7 +153,7 @@ export class MuxAnchor implements Anchor {
         if (item instanceof Uint8Array) this.consumer.onData(item, 0, item.length);
         else this.consumer.onNote(item.text);
       } catch (error) {
-        this.#failed(error);
+        this.consumerFailed(error);
       }
     }
     this.#draining = false;
@@ -183,7 +174,8 @@ export class MuxAnchor implements Anchor {
     }
   }
 
-  #failed(error: unknown): void {
+  /** What was handed to the consumer it did not survive. */
+  consumerFailed(error: unknown): void {
     this.#owner.consumerFailed(this, error);
     this.cancel("the consumer failed");
   }

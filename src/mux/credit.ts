@@ -51,11 +51,11 @@ export class EgressCredit {
 
 /** What the receiver of a slot has let in, holds and owes. Written by the ingress alone. */
 export class IngressCredit {
-  readonly #window: number;
+  #ungranted = 0;
   #data = 0;
+  readonly #window: number;
   #terminal = 0;
   #terminalSeen = false;
-  #ungranted = 0;
 
   /** `window` is the C that was advertised; the slot's buffer has to hold C + 1 records. */
   constructor(window: number) {
@@ -86,6 +86,13 @@ export class IngressCredit {
   admitData(): boolean {
     if (this.#data + this.#ungranted >= this.#window) return false;
     this.#data++;
+    return true;
+  }
+
+  /** As `admitData` and `drainData(1)`: for a record that the consumer takes at once. */
+  passData(): boolean {
+    if (this.#data + this.#ungranted >= this.#window) return false;
+    this.#ungranted++;
     return true;
   }
 

@@ -32,6 +32,7 @@ import {
   newItemView,
   readItem,
 } from "./wire/stream_frame.ts";
+import { decodeNote } from "./waiting_items.ts";
 
 /** One lane's ingress. */
 export class Ingress implements RecordVisitor {
@@ -136,7 +137,7 @@ export class Ingress implements RecordVisitor {
     slot.bytes -= bytes;
     this.#peerBytes.release(bytes);
     if (slot.closed) return;
-    slot.credit.drainData(records);
+    slot.drainData(records);
     if (this.replies.markDrained(slot.id)) this.#host.replySoon();
   }
 
@@ -214,7 +215,7 @@ export class Ingress implements RecordVisitor {
     while (this.#slots.length <= index) this.#slots.push(null);
     const slot = new IngressSlot(id, this, anchor, anchor.ticket.initialCredit, seq + 1);
     this.#slots[index] = slot;
-    anchor.slot = slot;
+    anchor.enterSlot(slot);
     slot.lookedAt = this.#context.clock.now();
     slot.watchdog = this.#context.watchdogs.arm(slot);
     this.#live++;
@@ -267,7 +268,8 @@ export class Ingress implements RecordVisitor {
       this.#context.stats.dropped.closed_slot++;
       return;
     }
-    if (!slot.credit.admitData()) {
+    const { receiver } = slot;
+    if (!(receiver === null ? slot.admitData() : slot.passData())) {
       this.#fault(slot, "it sent more than its window");
       return;
     }
@@ -277,18 +279,20 @@ export class Ingress implements RecordVisitor {
       this.#fault(slot, "it sent an item that is neither data nor text");
       return;
     }
-    const { anchor } = slot;
-    const taken = kind === "data"
-      ? anchor.data(bytes, view.start, view.end)
-      : anchor.note(bytes, view.start, view.end);
-    if (taken) {
-      slot.credit.drainData(1);
-      this.replies.markDrained(slot.id);
-    } else {
+    if (receiver === null) {
+      slot.anchor.hold(kind, bytes, view.start, view.end);
       const size = view.end - view.start;
       slot.bytes += size;
       this.#peerBytes.charge(size);
+      return;
     }
+    try {
+      if (kind === "data") receiver.onData(bytes, view.start, view.end);
+      else receiver.onNote(decodeNote(bytes, view.start, view.end));
+    } catch (error) {
+      slot.anchor.consumerFailed(error);
+    }
+    this.replies.markDrained(slot.id);
   }
 
   #applyOther(slot: IngressSlot, bytes: Uint8Array, start: number, end: number): void {
@@ -305,11 +309,11 @@ export class Ingress implements RecordVisitor {
         this.#fault(slot, "it sent a frame that is none");
         return;
     }
-    if (!slot.credit.admitTerminal()) {
+    if (!slot.admitTerminal()) {
       this.#fault(slot, "it ended twice");
       return;
     }
-    slot.credit.drainTerminal();
+    slot.drainTerminal();
     slot.terminated = true;
     // What a peer has sent beyond its own terminal is nobody's.
     this.#holds.clear(slot);
@@ -323,11 +327,10 @@ export class Ingress implements RecordVisitor {
 
   /** A record that carries nothing: let in and drained at once. */
   #applyBeat(slot: IngressSlot): void {
-    if (!slot.credit.admitData()) {
+    if (!slot.passData()) {
       this.#fault(slot, "it sent more than its window");
       return;
     }
-    slot.credit.drainData(1);
     this.replies.markDrained(slot.id);
   }
 

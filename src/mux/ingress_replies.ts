@@ -96,7 +96,7 @@ export class IngressReplies implements ReplySource, ControlVisitor {
   /** One slot that was drained: grants everything drained, unless the slot still holds too much. */
   #appendGrant(index: number): void {
     const slot = this.#slots[index];
-    if (slot === undefined || slot === null || slot.credit.ungranted === 0) return;
+    if (slot === undefined || slot === null || slot.ungranted === 0) return;
     if (slot.bytes >= this.#options.slotByteBudget) return;
     // Over the peer's budget only slots that hold something wait: what they hold is what fills it. One that is empty
     // keeps its window, so stalled clients cannot starve the others. Its next drain marks a slot that waits again.
@@ -106,7 +106,7 @@ export class IngressReplies implements ReplySource, ControlVisitor {
       this.#dirty.mark(index);
       return;
     }
-    batch.urgent.appendCredit(slot.id, slot.credit.takeGrant());
+    batch.urgent.appendCredit(slot.id, slot.takeGrant());
     this.#stats.stagedRecords++;
     this.#stats.creditReplies++;
   }

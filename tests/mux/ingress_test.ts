@@ -95,7 +95,7 @@ Deno.test("Ingress drops records behind the sequence, and copies of held ones, a
   assertEquals([consumer.items, solo.mux.stats.dropped.duplicate], [["a"], 2]);
   solo.receive([record.item(S, 2, "b")]);
   assertEquals(consumer.items, ["a", "b", "c"]);
-  assertEquals(slot().credit.outstanding, 3);
+  assertEquals(slot().outstanding, 3);
   assertEquals(consumer.ends, []);
 });
 
@@ -254,10 +254,10 @@ Deno.test("Ingress refuses the record that overspends the window and ends that s
 Deno.test("Ingress charges a beat that is data and drains it at once; a beat record is free", () => {
   const { solo, consumer, slot } = opened({ initialCredit: 2 });
   solo.receive([record.frame(S, 1, HEARTBEAT)]);
-  assertEquals(slot().credit.outstanding, 1);
+  assertEquals(slot().outstanding, 1);
   assertEquals(solo.take(5), ["credit 0.0 +1"]);
   solo.receive([2, 3, 4, 5].map((seq) => record.beat(S, seq)));
-  assertEquals([slot().credit.outstanding, solo.take(5), consumer.ends], [0, [], []]);
+  assertEquals([slot().outstanding, solo.take(5), consumer.ends], [0, [], []]);
 });
 
 Deno.test("Ingress ends what a shutdown finds, once", () => {

@@ -14,11 +14,11 @@ export function checkWindows(net: MuxNet, streams: Iterable<SimStream>): void {
     }
     if (slot === null || slot.closed) continue;
     if (slot.bytes < 0) stream.fail(`its slot is charged ${slot.bytes} bytes`);
-    if (slot.credit.outstanding > window || slot.credit.buffered > window + 1) {
-      stream.fail(`outstanding ${slot.credit.outstanding}, buffered ${slot.credit.buffered} of ${window}`);
+    if (slot.outstanding > window || slot.buffered > window + 1) {
+      stream.fail(`outstanding ${slot.outstanding}, buffered ${slot.buffered} of ${window}`);
     }
-    if (slot.credit.buffered !== stream.anchor.buffered) {
-      stream.fail(`the ledger holds ${slot.credit.buffered} records, the anchor ${stream.anchor.buffered}`);
+    if (slot.buffered !== stream.anchor.buffered) {
+      stream.fail(`the ledger holds ${slot.buffered} records, the anchor ${stream.anchor.buffered}`);
     }
     if (!stream.hostile) checkConservation(net, stream);
   }
@@ -63,11 +63,11 @@ function checkConservation(net: MuxNet, stream: SimStream): void {
   for (const record of slot.held?.values() ?? []) {
     if (record !== null && classifyFrame(record, 0, record.length) <= FrameKind.heartbeat) held++;
   }
-  const total = sender.credit + flying + granted + held + slot.credit.outstanding;
+  const total = sender.credit + flying + granted + held + slot.outstanding;
   if (total !== anchor.ticket.initialCredit) {
     stream.fail(
       `credit is not conserved: owner ${sender.credit}, on the way ${flying}, held ${held}, outstanding ` +
-        `${slot.credit.outstanding}, grants on the way ${granted}, window ${anchor.ticket.initialCredit}`,
+        `${slot.outstanding}, grants on the way ${granted}, window ${anchor.ticket.initialCredit}`,
     );
   }
 }
