@@ -3,61 +3,26 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { type Context, Hono } from "hono";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TokenplaneError } from "../errors.ts";
-import type { Logger } from "../observe/log.ts";
 import type { ModelCard } from "../routing/worker_table.ts";
-import { KeyGuard } from "./auth.ts";
+import type { AppContext } from "./app_context.ts";
+import type { KeyGuard } from "./auth.ts";
 import { type ErrorBody, errorReply, httpErrorBody } from "./error_body.ts";
-import { modelNotFound } from "./request.ts";
+import type { GenerateRoute } from "./generate_route.ts";
+import { ENDPOINT_PATHS, modelNotFound } from "./request.ts";
 import { requestIdOf } from "./request_id.ts";
-import { sendError } from "./respond.ts";
-import type { FrontendOptions } from "./options.ts";
 import type { Endpoint } from "./stats.ts";
-
-/** What `/metrics` answers. */
-export interface MetricsPage {
-  readonly contentType: string;
-  readonly body: string;
-}
-
-/** What the routes ask of the rest of the frontend. */
-export interface AppContext {
-  readonly options: FrontendOptions;
-  readonly log: Logger;
-  /** Takes a request to a worker; answers it in any case. */
-  readonly accept: (
-    endpoint: Endpoint,
-    request: IncomingMessage,
-    response: ServerResponse,
-    id: string,
-  ) => void;
-  readonly models: () => readonly ModelCard[];
-  readonly isServing: () => boolean;
-  readonly isDraining: () => boolean;
-  readonly metrics: () => MetricsPage | Promise<MetricsPage>;
-  /** A request with a wrong key; `endpoint` when it is one for workers. */
-  readonly onUnauthorized: (endpoint: Endpoint | null) => void;
-}
 
 interface Env {
   Bindings: { incoming: IncomingMessage; outgoing: ServerResponse };
 }
 
-/** Builds the app. */
-export function createApp(context: AppContext): Hono<Env> {
-  const { options } = context;
-  const keys = new KeyGuard(options.apiKeys);
+/** Builds the app. `generating` may have been asked before it: it also gets what it then left to the router. */
+export function createApp(context: AppContext, keys: KeyGuard, generating: GenerateRoute): Hono<Env> {
   const app = new Hono<Env>();
 
   function generate(endpoint: Endpoint): (c: Context<Env>) => Response {
     return (c) => {
-      const { incoming, outgoing } = c.env;
-      const id = requestIdOf(incoming.headers["x-request-id"]);
-      if (keys.admits(incoming.headers.authorization)) {
-        context.accept(endpoint, incoming, outgoing, id);
-      } else {
-        context.onUnauthorized(endpoint);
-        sendError(outgoing, new TokenplaneError("unauthorized", "Wrong API key"), id, options);
-      }
+      generating.answer(endpoint, c.env.incoming, c.env.outgoing);
       return RESPONSE_ALREADY_SENT;
     };
   }
@@ -82,8 +47,8 @@ export function createApp(context: AppContext): Hono<Env> {
     };
   }
 
-  app.post("/v1/chat/completions", generate("chat_completions"));
-  app.post("/v1/completions", generate("completions"));
+  app.post(ENDPOINT_PATHS.chat_completions, generate("chat_completions"));
+  app.post(ENDPOINT_PATHS.completions, generate("completions"));
   app.get(
     "/v1/models",
     guarded((c) => reply(c, 200, { object: "list", data: context.models().map(modelObject) })),
@@ -111,8 +76,8 @@ export function createApp(context: AppContext): Hono<Env> {
   });
 
   const allowed: Readonly<Record<string, string>> = {
-    "/v1/chat/completions": "POST",
-    "/v1/completions": "POST",
+    [ENDPOINT_PATHS.chat_completions]: "POST",
+    [ENDPOINT_PATHS.completions]: "POST",
     "/v1/models": "GET, HEAD",
     "/v1/models/*": "GET, HEAD",
     "/health": "GET, HEAD",

@@ -11,7 +11,7 @@ import { BodyBudget, readBody } from "./body.ts";
 import { Call, type GenerateRequest } from "./call.ts";
 import type { FrontendOptions } from "./options.ts";
 import type { RelayContext } from "./relay_host.ts";
-import { parseRequest } from "./request.ts";
+import { ENDPOINT_PATHS, parseRequest } from "./request.ts";
 import { sendError } from "./respond.ts";
 import type { Endpoint, FrontendStats } from "./stats.ts";
 
@@ -28,10 +28,6 @@ export interface CallContext {
   readonly onWorkerDraining: (worker: Worker) => void;
 }
 
-const PATHS: Readonly<Record<Endpoint, string>> = Object.freeze({
-  chat_completions: "/v1/chat/completions",
-  completions: "/v1/completions",
-});
 const MAX_PASSED_HEADER_CHARS = 8_192;
 /** For the last bytes of ended responses to be taken. */
 const CLOSE_GRACE_MS = 250;
@@ -123,7 +119,7 @@ export class Dispatcher {
       const headers = passedHeaders(request, options.passHeaders);
       call = new Call(
         this.#context,
-        { ...read, endpoint, path: PATHS[endpoint], model, stream, headers },
+        { ...read, endpoint, path: ENDPOINT_PATHS[endpoint], model, stream, headers },
         response,
       );
     } catch (error) {

@@ -7,10 +7,13 @@ import { type Logger, silentLogger } from "../observe/log.ts";
 import type { ResponsePlane } from "../plane/types.ts";
 import { Router } from "../routing/router.ts";
 import { type ModelCard, WorkerTable } from "../routing/worker_table.ts";
-import { createApp, type MetricsPage } from "./app.ts";
+import { createApp } from "./app.ts";
+import type { AppContext, MetricsPage } from "./app_context.ts";
+import { KeyGuard } from "./auth.ts";
 import { Dispatcher } from "./dispatch.ts";
 import { chooseEgress } from "./egress/choose.ts";
 import { FlushList } from "./flush_list.ts";
+import { GenerateRoute } from "./generate_route.ts";
 import { type JoinContext, registerJoinHandlers, suspect } from "./join_handlers.ts";
 import { checkFrontendOptions, type FrontendOptions } from "./options.ts";
 import { createHttpServer, listen, type ListenOptions } from "./server.ts";
@@ -77,7 +80,7 @@ export class FrontendNode {
   /** Starts to serve; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
   async start(where: ListenOptions): Promise<number> {
     if (this.#server !== null) throw new TokenplaneError("internal", "Cannot start a frontend twice");
-    this.#flushList.egress = await chooseEgress(this.options.egress);
+    this.#flushList.use(await chooseEgress(this.options.egress));
     const { messenger, plane, metrics, models } = this.#parts;
     const { options, stats, table } = this;
     const dispatcher = new Dispatcher({
@@ -91,7 +94,7 @@ export class FrontendNode {
       onWorkerLost: (worker, reason) => suspect(this.#joinContext(), worker, reason),
       onWorkerDraining: (worker) => table.markDraining(worker),
     });
-    const app = createApp({
+    const context: AppContext = {
       options,
       log: this.#log,
       accept: (endpoint, request, response, id) => dispatcher.accept(endpoint, request, response, id),
@@ -103,9 +106,16 @@ export class FrontendNode {
         stats.countRefused("unauthorized");
         if (endpoint !== null) stats.responses.count(401);
       },
-    });
+    };
+    const keys = new KeyGuard(options.apiKeys);
+    const generating = new GenerateRoute(context, keys);
+    const app = createApp(context, keys, generating);
     this.#dispatcher = dispatcher;
-    this.#server = createHttpServer(app.fetch, options);
+    this.#server = createHttpServer(
+      app.fetch,
+      options,
+      (request, response) => generating.answerPlain(request, response),
+    );
     const port = await listen(this.#server, where, options.backlog);
     this.#log.info("frontend_listening", { hostname: where.hostname, port });
     return port;

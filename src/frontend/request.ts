@@ -15,6 +15,12 @@ export interface ParsedRequest {
   readonly includeUsage: boolean;
 }
 
+/** The path of each endpoint, here and at an engine. */
+export const ENDPOINT_PATHS = Object.freeze({
+  chat_completions: "/v1/chat/completions",
+  completions: "/v1/completions",
+}) satisfies Readonly<Record<Endpoint, string>>;
+
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** Reads a request body. Throws `invalid_request` with a text for the client. */

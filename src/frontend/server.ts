@@ -21,10 +21,15 @@ export interface ListenOptions {
   readonly reusePort?: boolean;
 }
 
-/** Makes the server for an app; it does not listen yet. */
+/**
+ * Makes the server for an app; it does not listen yet.
+ *
+ * @param answersPlain answers a request past the app; false leaves it to that
+ */
 export function createHttpServer(
   fetch: Parameters<typeof getRequestListener>[0],
   options: FrontendOptions,
+  answersPlain?: (request: IncomingMessage, response: ServerResponse) => boolean,
 ): Server {
   const listener = getRequestListener(fetch, {
     // Other parts of the process fetch; their globals stay the runtime's.
@@ -43,7 +48,7 @@ export function createHttpServer(
     response.once("finish", () => {
       if (!request.complete) closeUnlessRead(request);
     });
-    void listener(request, response);
+    if (answersPlain?.(request, response) !== true) void listener(request, response);
   });
   server.maxConnections = options.maxConnections;
   // A token of some hundred bytes must not wait for the acknowledgement of the one before.

@@ -1,5 +1,5 @@
 /** Gathers `/metrics` from all shards: one collection at a time, bounded in time, for all who ask meanwhile. */
-import type { MetricsPage } from "../../frontend/app.ts";
+import type { MetricsPage } from "../../frontend/app_context.ts";
 import type { Logger } from "../../observe/log.ts";
 import { type Collectors, mergedPage, type Series } from "../../observe/metrics.ts";
 

@@ -1,0 +1,59 @@
+/** The two routes that tokens leave by: they check the key and hand the request on, and answer on the node response. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { TokenplaneError } from "../errors.ts";
+import type { AppContext } from "./app_context.ts";
+import type { KeyGuard } from "./auth.ts";
+import { ENDPOINT_PATHS } from "./request.ts";
+import { requestIdOf } from "./request_id.ts";
+import { sendError } from "./respond.ts";
+import type { Endpoint } from "./stats.ts";
+
+/** A name or IPv4 address, with or without a port. Others may be as valid, and are the router's to judge. */
+const PLAIN_HOST = /^[\w.-]{1,255}(?::[1-5]?\d{1,4})?$/;
+
+/** See above. */
+export class GenerateRoute {
+  readonly #context: AppContext;
+  readonly #keys: KeyGuard;
+
+  constructor(context: AppContext, keys: KeyGuard) {
+    this.#context = context;
+    this.#keys = keys;
+  }
+
+  /** Answers a request for `endpoint`, now or later. */
+  answer(endpoint: Endpoint, request: IncomingMessage, response: ServerResponse): void {
+    const id = requestIdOf(request.headers["x-request-id"]);
+    if (this.#keys.admits(request.headers.authorization)) {
+      this.#context.accept(endpoint, request, response, id);
+    } else {
+      this.#context.onUnauthorized(endpoint);
+      sendError(response, new TokenplaneError("unauthorized", "Wrong API key"), id, this.#context.options);
+    }
+  }
+
+  /**
+   * Answers a request in the form that nearly all clients send, past the router, which takes a fifth of a request's time
+   * and memory. False, and nothing done, for any other.
+   */
+  answerPlain(request: IncomingMessage, response: ServerResponse): boolean {
+    const endpoint = plainEndpoint(request.url);
+    const { host } = request.headers;
+    if (endpoint === null || request.method !== "POST" || host === undefined || !PLAIN_HOST.test(host)) {
+      return false;
+    }
+    this.answer(endpoint, request, response);
+    return true;
+  }
+}
+
+function plainEndpoint(url: string | undefined): Endpoint | null {
+  switch (url) {
+    case ENDPOINT_PATHS.chat_completions:
+      return "chat_completions";
+    case ENDPOINT_PATHS.completions:
+      return "completions";
+    default:
+      return null;
+  }
+}
