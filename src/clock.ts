@@ -20,6 +20,21 @@ export interface Clock {
   defer(callback: () => void): void;
 }
 
+/** What runs once the I/O events of this turn have been handled: one immediate for all, as each costs like a small timer. */
+let deferred: (() => void)[] = [];
+
+function runDeferred(): void {
+  const batch = deferred;
+  deferred = [];
+  let at = 0;
+  try {
+    while (at < batch.length) batch[at++]!();
+  } finally {
+    // After a throw, which is reported as that of any timer: those behind it still have their turn.
+    for (const callback of batch.slice(at)) systemClock.defer(callback);
+  }
+}
+
 /** The process's own clock. Timers do not keep the process alive: whatever must stay up holds a listener. */
 export const systemClock: Clock = {
   now: () => performance.now(),
@@ -30,5 +45,7 @@ export const systemClock: Clock = {
     return id;
   },
   clearTimer: (handle) => clearTimeout(handle as number),
-  defer: (callback) => void setImmediate(callback),
+  defer: (callback) => {
+    if (deferred.push(callback) === 1) setImmediate(runDeferred);
+  },
 };

@@ -41,7 +41,10 @@ const MAX_ERROR_TEXT_BYTES = 4_096;
 export class Calls {
   readonly arena: ResponseArena<PendingCall>;
   readonly #clock: Clock;
-  /** One for all calls, at the earliest deadline: nearly every call is answered long before its own. */
+  /**
+   * One for all calls, at the earliest deadline: nearly every call is answered long before its own. It is left alone when
+   * no call waits any more: to set it anew for the next one costs more than to look once and find nothing due.
+   */
   #timer: TimerHandle = null;
   #timerAt = Infinity;
 
@@ -115,11 +118,11 @@ export class Calls {
   /** Fails everything. */
   failAll(error: TokenplaneError): void {
     this.arena.forEach((call, slot) => this.#end(slot, call).reject(error));
+    this.#disarm();
   }
 
   #end(slot: number, call: PendingCall): PendingCall {
     this.arena.release(slot);
-    if (this.arena.pending === 0) this.#disarm();
     return call;
   }
 

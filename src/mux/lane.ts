@@ -7,10 +7,10 @@ import type { MuxContext } from "./context.ts";
 import type { ByteBudget } from "./credit.ts";
 import { Ingress } from "./ingress.ts";
 import type { IngressHost } from "./ingress_host.ts";
-import type { ReplyScheduler } from "./reply_scheduler.ts";
+import type { ReplyingLane, ReplyScheduler } from "./reply_scheduler.ts";
 
 /** One lane. */
-export class MuxLane implements IngressHost {
+export class MuxLane implements IngressHost, ReplyingLane {
   readonly peer: InstanceId;
   readonly batcher: Batcher;
   readonly ingress: Ingress;
@@ -55,6 +55,10 @@ export class MuxLane implements IngressHost {
 
   replySoon(): void {
     this.#replies.add(this);
+  }
+
+  get owesReplies(): boolean {
+    return this.ingress.replies.owed;
   }
 
   /** The reply linger is over: writes what is owed. */

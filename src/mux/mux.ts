@@ -167,6 +167,7 @@ export class Mux implements MuxContext {
   /** Everything that one read brought, or several that share an end, has been handled. */
   handleReadEnd(): void {
     this.#onDelivered();
+    this.#replies.readEnded();
   }
 
   /** An outbound lane is gone: senders on it end, and so do streams whose credit it carried. */

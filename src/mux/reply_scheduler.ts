@@ -1,17 +1,46 @@
 /**
  * When replies that carry nothing but credit are written: a little later than they could be, so that they share a
  * batch (reply linger), and never more often than the visit floor allows. One timer for all lanes of a mux.
+ *
+ * A timer wakes the event loop, which costs as much as the records of many streams. So none is set when waiting gains
+ * nothing, and the replies leave at the end of the turn that drained the records:
+ *
+ * - when the loop is so busy that the linger is over by then;
+ * - when nothing more of the same lane has come during the last lingers (a worker that sends a step at once).
  */
 import type { Clock, TimerHandle } from "../clock.ts";
-import type { MuxLane } from "./lane.ts";
+
+/** What a lane is to the scheduler. */
+export interface ReplyingLane {
+  /** Whether there is still something to write. */
+  readonly owesReplies: boolean;
+  /** When replies last went out, by the clock; written by the scheduler. */
+  lastReplyAt: number;
+  /** Writes what is owed. */
+  writeReplies(): void;
+}
+
+/** A visit that comes this many lingers after it was asked for: its timer was waiting for the loop, not for the time. */
+const BUSY_LINGERS = 4;
+/** Lingers in a row without company after which the next one is not waited for. */
+const MAX_ALONE = 8;
 
 /** Visits lanes that owe credit. */
 export class ReplyScheduler {
   readonly #clock: Clock;
   readonly #lingerMs: number;
   readonly #floorMs: number;
-  #due = new Set<MuxLane>();
+  #due = new Set<ReplyingLane>();
   #timer: TimerHandle | null = null;
+  /** Since when a visit has been wanted, by the clock in ms; -1 while none is. */
+  #wantedMs = -1;
+  #isLoopBusy = false;
+  /** Reads that have ended, and how many had when the visit was asked for. */
+  #reads = 0;
+  #wantedAtRead = 0;
+  #hasCompany = false;
+  /** Lingers in a row that brought no company. */
+  #alone = 0;
 
   constructor(clock: Clock, lingerMs: number, floorMs: number) {
     this.#clock = clock;
@@ -24,23 +53,59 @@ export class ReplyScheduler {
     return this.#due.size;
   }
 
+  /** What comes now comes with another read. */
+  readEnded(): void {
+    this.#reads++;
+  }
+
   /** The lane owes credit. Adding it again before its visit changes nothing. */
-  add(lane: MuxLane): void {
+  add(lane: ReplyingLane): void {
+    const lanes = this.#due.size;
     this.#due.add(lane);
-    if (this.#timer === null) this.#timer = this.#clock.setTimer(this.#visit, this.#lingerMs);
-  }
-
-  remove(lane: MuxLane): void {
-    this.#due.delete(lane);
-    if (this.#due.size === 0 && this.#timer !== null) {
-      this.#clock.clearTimer(this.#timer);
-      this.#timer = null;
+    if (this.#wantedMs >= 0) {
+      // Company is what shares a batch: more of the same lane, from another read.
+      if (this.#due.size === lanes && this.#reads !== this.#wantedAtRead) this.#hasCompany = true;
+      return;
     }
+    const now = this.#clock.now();
+    this.#wantedMs = now;
+    this.#wantedAtRead = this.#reads;
+    this.#hasCompany = false;
+    // It would have shared a batch with the last ones, had they waited.
+    if (now - lane.lastReplyAt < this.#lingerMs) this.#alone = 0;
+    if (this.#isLoopBusy || this.#alone >= MAX_ALONE) this.#clock.defer(this.#onTurnEnd);
+    else this.#setTimer(this.#lingerMs);
   }
 
-  readonly #visit = (): void => {
+  remove(lane: ReplyingLane): void {
+    this.#due.delete(lane);
+    if (this.#due.size > 0 || this.#timer === null) return;
+    this.#clock.clearTimer(this.#timer);
+    this.#timer = null;
+    this.#wantedMs = -1;
+  }
+
+  #setTimer(ms: number): void {
+    this.#timer = this.#clock.setTimer(this.#onTimer, ms);
+  }
+
+  readonly #onTimer = (): void => {
     this.#timer = null;
     const now = this.#clock.now();
+    this.#isLoopBusy = now - this.#wantedMs >= BUSY_LINGERS * this.#lingerMs;
+    this.#alone = this.#hasCompany ? 0 : this.#alone + 1;
+    this.#visit(now);
+  };
+
+  readonly #onTurnEnd = (): void => {
+    const now = this.#clock.now();
+    const left = this.#lingerMs - (now - this.#wantedMs);
+    this.#isLoopBusy = left <= 0;
+    if (left <= 0 || this.#alone >= MAX_ALONE) this.#visit(now);
+    else this.#setTimer(left);
+  };
+
+  #visit(now: number): void {
     let wait = Infinity;
     for (const lane of this.#due) {
       const allowedAt = lane.lastReplyAt + this.#floorMs;
@@ -51,10 +116,14 @@ export class ReplyScheduler {
       }
       this.#due.delete(lane);
       // Data that went out in the meantime may have carried everything.
-      if (!lane.ingress.replies.owed) continue;
+      if (!lane.owesReplies) continue;
       lane.lastReplyAt = now;
       lane.writeReplies();
     }
-    if (this.#due.size > 0) this.#timer = this.#clock.setTimer(this.#visit, Math.max(wait, this.#lingerMs));
-  };
+    this.#wantedMs = -1;
+    if (this.#due.size === 0) return;
+    const delay = Math.max(wait, this.#lingerMs);
+    this.#wantedMs = now + delay - this.#lingerMs;
+    this.#setTimer(delay);
+  }
 }

@@ -5,8 +5,8 @@
 import { Histogram } from "./histogram.ts";
 import type { Collectors, Labels } from "./metrics.ts";
 
-/** A block of the loop shows to within this, ms. */
-const INTERVAL_MS = 20;
+/** A block of the loop shows to within this, ms. Each look wakes a loop that would sleep, so there are not more. */
+const INTERVAL_MS = 40;
 /** Upper bounds, inclusive, in seconds. */
 const BOUNDS = Object.freeze([
   0.0005,
