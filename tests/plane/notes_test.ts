@@ -8,6 +8,17 @@ Deno.test("decodeNote gives back a head", () => {
   assertEquals(decodeNote(encodeHeadNote(head)), { kind: "head", head });
 });
 
+Deno.test("decodeNote takes no head for another", () => {
+  const heads = [
+    { status: 200, contentType: "text/event-stream" },
+    { status: 500, contentType: "text/event-stream" },
+    { status: 200, contentType: "application/json" },
+  ];
+  for (const head of [...heads, ...heads, heads[0]!, heads[0]!]) {
+    assertEquals(decodeNote(encodeHeadNote(head)), { kind: "head", head });
+  }
+});
+
 Deno.test("decodeNote gives back a summary", () => {
   const usage = { promptTokens: 7, completionTokens: 1, totalTokens: 8 };
   const summaries: SummaryNote[] = [
