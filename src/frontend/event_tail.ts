@@ -16,6 +16,11 @@ export class EventTail {
   /** The last chunk ended an ordinary event; `#bytes` and `#length` are out of date. */
   #endedOrdinary = false;
 
+  /** As `Flushable.prefetch`. */
+  prefetch(): number {
+    return this.#endedOrdinary ? 1 : 0;
+  }
+
   /** Takes in `buffer[start, end)`, which has just been written. */
   push(buffer: Uint8Array, start: number, end: number): void {
     // Nearly every chunk: of a stream that goes on one flag is written, and no memory of its own touched.

@@ -19,7 +19,7 @@ import { toTokenplaneError } from "../errors.ts";
 import type { Outcome } from "../outcome.ts";
 import { decodeNote, type HeadNote, type SummaryNote } from "../plane/notes.ts";
 import type { Anchor, StreamConsumer, StreamEnd } from "../stream.ts";
-import { frameChunk, ownChunk, PREFIX_BYTES, SLAB_BYTES } from "./egress/chunk_slab.ts";
+import { frameChunk, MAX_SLAB_CHUNK_BYTES, ownChunk, PREFIX_BYTES } from "./egress/chunk_slab.ts";
 import type { SinkHost, SseSink } from "./egress/sink.ts";
 import { BLANK_LINE, type BreakReason, DONE_EVENT, errorEvent, KEEP_ALIVE } from "./error_body.ts";
 import { EventTail } from "./event_tail.ts";
@@ -31,26 +31,14 @@ import type { RelayContext, RelayHost } from "./relay_host.ts";
 const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });
 type Phase = (typeof Phase)[keyof typeof Phase];
 
-/** More of one stream in one read than this is written in pieces, so that a full socket is noticed. */
-const MAX_PENDING_BYTES = SLAB_BYTES / 4;
 /** Up to this much is copied again to keep one read's items of a stream in one chunk when streams alternate. */
 const MAX_MOVED_BYTES = 2_048;
 
 /** One response. Reused for another try as long as no data has come. */
 export class Relay implements StreamConsumer, Flushable, SinkHost {
+  // What every item touches comes first, to lie together: it is cold each time, as in `IngressSlot`.
   readonly #context: RelayContext;
-  readonly #host: RelayHost;
-  readonly #response: ServerResponse;
-  readonly #requestId: string;
-  #anchor: Anchor | null = null;
   #phase: Phase = Phase.waiting;
-  #head: HeadNote | null = null;
-  #summary: SummaryNote | null = null;
-  #sink: SseSink | null = null;
-  #gathered: GatheredBody | null = null;
-  #isSse = false;
-  #tail: EventTail | null = null;
-
   // The chunk being gathered: data in #buffer[#start, #end). Null: none.
   #buffer: Uint8Array<ArrayBuffer> | null = null;
   #start = 0;
@@ -58,8 +46,19 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   #isTouched = false;
   /** What must be free in front of the first chunk; 0 once it has been written. */
   #headRoom = 0;
+  #sink: SseSink | null = null;
+  #tail: EventTail | null = null;
   #lastWriteMs = -1;
   #blockedSinceMs = -1;
+
+  readonly #host: RelayHost;
+  readonly #response: ServerResponse;
+  readonly #requestId: string;
+  #anchor: Anchor | null = null;
+  #head: HeadNote | null = null;
+  #summary: SummaryNote | null = null;
+  #gathered: GatheredBody | null = null;
+  #isSse = false;
 
   constructor(context: RelayContext, host: RelayHost, response: ServerResponse, requestId: string) {
     this.#context = context;
@@ -147,7 +146,8 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
       this.#openChunk(bytes, start, end, length);
     }
     if (!this.#isTouched) this.#touch();
-    if (this.#end - this.#start >= MAX_PENDING_BYTES) this.#writePending();
+    // Written in pieces, so that a full socket is noticed.
+    if (this.#end - this.#start >= MAX_SLAB_CHUNK_BYTES) this.#writePending();
   }
 
   onNote(text: string): void {
@@ -174,6 +174,12 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
       return this.#endStream(outcome);
     }
     this.#host.onFailedEarly(outcome, describeEnd(end, this.#summary));
+  }
+
+  prefetch(): number {
+    const tail = this.#tail === null ? 0 : this.#tail.prefetch();
+    const sink = this.#sink === null ? 0 : this.#sink.prefetch();
+    return tail ^ sink ^ (this.#lastWriteMs < 0 ? 1 : 0);
   }
 
   /** Writes what one read brought; called once per read. */
@@ -237,24 +243,34 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   #openChunk(bytes: Uint8Array, start: number, end: number, length: number): void {
     const { slab } = this.#context.flushList;
     let moved = this.#buffer === null ? 0 : this.#end - this.#start;
-    if (moved > MAX_MOVED_BYTES || moved + length > MAX_PENDING_BYTES) {
+    if (moved > MAX_MOVED_BYTES || moved + length > MAX_SLAB_CHUNK_BYTES) {
       if (moved > 0) this.#writePending();
       moved = 0;
     }
-    const source = this.#buffer;
-    const sourceStart = this.#start;
     const room = this.#headRoom;
-    if (length > MAX_PENDING_BYTES) {
+    if (moved > 0) this.#moveChunk(bytes, start, end, room);
+    else if (length > MAX_SLAB_CHUNK_BYTES) {
       this.#buffer = ownChunk(length, room);
       this.#start = room + PREFIX_BYTES;
+      copyBytes(this.#buffer, this.#start, bytes, start, end);
     } else {
-      this.#start = slab.open(room + moved + length) + room;
+      this.#start = slab.openWith(bytes, start, end, room);
       this.#buffer = slab.buffer;
     }
-    if (moved > 0) copyBytes(this.#buffer, this.#start, source!, sourceStart, sourceStart + moved);
-    copyBytes(this.#buffer, this.#start + moved, bytes, start, end);
     this.#end = this.#start + moved + length;
-    if (this.#buffer === slab.buffer) slab.cursor = this.#end;
+  }
+
+  /** A chunk that others have been opened behind is copied to where it can grow. */
+  #moveChunk(bytes: Uint8Array, start: number, end: number, room: number): void {
+    const { slab } = this.#context.flushList;
+    const from = this.#buffer!;
+    const moved = this.#end - this.#start;
+    const to = slab.open(room + moved + end - start) + room;
+    this.#buffer = slab.buffer;
+    copyBytes(slab.buffer, to, from, this.#start, this.#end);
+    copyBytes(slab.buffer, to + moved, bytes, start, end);
+    this.#start = to;
+    slab.cursor = to + moved + end - start;
   }
 
   #writePending(isLast = false): void {

@@ -7,13 +7,14 @@ import { VirtualClock } from "../support/virtual_clock.ts";
 Deno.test("FlushList flushes those that end behind the others, whoever throws, and ends what the egress began", () => {
   const list = new FlushList(new VirtualClock());
   const said: string[] = [];
-  list.egress = {
+  list.use({
     ...list.egress,
     beginFlush: () => said.push("begin"),
     endFlush: () => said.push("end"),
-  };
+  });
   const stream = (name: string, fails = false, isEnding = false): Flushable => ({
     isEnding,
+    prefetch: () => 0,
     flush() {
       said.push(name);
       if (fails) throw new Error("no");
@@ -46,6 +47,7 @@ Deno.test("FlushList that is flushed from within a flush loses nobody", () => {
   const said: string[] = [];
   const stream = (name: string, isEnding = false, inside = () => {}): Flushable => ({
     isEnding,
+    prefetch: () => 0,
     flush() {
       said.push(name);
       inside();
@@ -64,24 +66,36 @@ Deno.test("FlushList that is flushed from within a flush loses nobody", () => {
   assertEquals(said, ["a", "z", "x", "y", "c", "b"]);
 });
 
-Deno.test("FlushList flushes on after an egress that threw", () => {
-  const list = new FlushList(new VirtualClock());
-  let isBroken = true;
-  let flushed = 0;
-  list.egress = {
-    ...list.egress,
-    endFlush() {
-      if (isBroken) throw new Error("no end");
-    },
-  };
-  const stream: Flushable = { isEnding: false, flush: () => void flushed++, flushFailed() {} };
-  list.touch(stream);
-  assertThrows(() => list.flush(), Error, "no end");
-  isBroken = false;
-  list.touch(stream);
-  list.flush();
-  assertEquals(flushed, 2);
-});
+for (const at of ["beginFlush", "endFlush"] as const) {
+  Deno.test(`FlushList flushes on after an egress whose ${at} threw, and ends those that had no turn`, () => {
+    const list = new FlushList(new VirtualClock());
+    let isBroken = true;
+    const said: string[] = [];
+    list.use({
+      ...list.egress,
+      [at]() {
+        if (isBroken) throw new Error(`no ${at}`);
+      },
+    });
+    const stream = (name: string): Flushable => ({
+      isEnding: false,
+      prefetch: () => 0,
+      flush: () => said.push(name),
+      flushFailed: (caught) => said.push(`${name} failed: ${(caught as Error).message}`),
+    });
+    list.touch(stream("a"));
+    list.touch(stream("b"));
+    assertThrows(() => list.flush(), Error, `no ${at}`);
+    assertEquals(
+      said.splice(0),
+      at === "endFlush" ? ["a", "b"] : ["a failed: no beginFlush", "b failed: no beginFlush"],
+    );
+    isBroken = false;
+    list.touch(stream("c"));
+    list.flush();
+    assertEquals(said, ["c"]);
+  });
+}
 
 Deno.test("Relay whose write throws is cut off and counted once; the next stream is well", () =>
   withFrontend({ egress: "portable" }, async (harness) => {

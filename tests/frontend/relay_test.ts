@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { parseRaw, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
 import { until } from "../support/until.ts";
 
-const EGRESSES = ["auto", "socket", "portable"] as const;
+const EGRESSES = ["auto", "ffi", "socket", "portable"] as const;
 
 for (const egress of EGRESSES) {
   Deno.test(`Relay sends every item byte for byte and ends the response, egress ${egress}`, () =>
@@ -114,6 +114,41 @@ for (const egress of EGRESSES) {
       assertEquals(parseRaw(text)!.body.length, "data: 0\n\n".length + (sent + 1) * item.length);
       assertEquals(harness.outcomes(), { ok: 1 });
       await client.close();
+    }));
+
+  Deno.test(`Relay keeps what a slow client has still to get apart from what others get, egress ${egress}`, () =>
+    withFrontend({ egress }, async (harness) => {
+      const clients = [await RawClient.connect(harness.port), await RawClient.connect(harness.port)];
+      const streams = [];
+      for (const client of clients) {
+        client.send(rawChat());
+        streams.push(await harness.nextStream());
+      }
+      const [slow, fast] = streams as [(typeof streams)[number], (typeof streams)[number]];
+      slow.head().flush();
+      fast.head().flush();
+      clients[0]!.socket.pause();
+      const expected = ["", ""];
+      let count = 0;
+      // Items that share their memory with those of the others, in the same flush and in those that follow.
+      for (; count < 20_000 && slow.waiting < 3; count++) {
+        [slow, fast].forEach((stream, index) => {
+          const item = `data: ${"sf"[index]}${count} `.padEnd(3_000 + count % 500, "sf"[index]) + "\n\n";
+          expected[index] += item;
+          stream.data(item);
+        });
+        fast.flush();
+        if (count % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      assert(slow.isPaused, "the slow client's stream was never paused");
+      slow.finish();
+      fast.finish().flush();
+      clients[0]!.socket.resume();
+      for (const [index, client] of clients.entries()) {
+        const response = parseRaw(await client.until((text) => text.endsWith("0\r\n\r\n")))!;
+        assert(response.body === expected[index], `client ${index} got other bytes than were meant for it`);
+        await client.close();
+      }
     }));
 
   Deno.test(`Relay leaves the connection fit for the next request, egress ${egress}`, () =>

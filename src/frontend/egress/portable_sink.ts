@@ -17,6 +17,10 @@ export class PortableSink implements SseSink {
     };
   }
 
+  prefetch(): number {
+    return this.#blocked ? 1 : 0;
+  }
+
   get blocked(): boolean {
     return this.#blocked;
   }
@@ -53,6 +57,7 @@ export class PortableSink implements SseSink {
 /** {@linkcode Egress} by {@linkcode PortableSink}. */
 export const portableEgress: Egress = Object.freeze({
   name: "portable",
+  keepsChunks: true,
   sink: (response: ServerResponse, host: SinkHost) => new PortableSink(response, host),
   beginFlush() {},
   endFlush() {},

@@ -38,7 +38,7 @@ const SYMBOLS = {
   mmap: { parameters: ["usize", "usize", "i32", "i32", "i32", "i64"], result: "pointer" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** Told how its send went. */
+/** Told how its send went, if it asked for that or the kernel did not take everything. */
 export interface RingTarget {
   /** Of `buffer[start, end)` the kernel took `sent` bytes; a negative number is its error. */
   onSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void;
@@ -61,6 +61,8 @@ let opened: SendRing | null | undefined;
 /** The sends of one isolate. */
 export class SendRing {
   readonly #mapped: Mapped;
+  /** Counts what has been handed over. A send waits as long as this is what it was at its `send`. */
+  turn = 0;
   #batching = false;
   #count = 0;
   #tail = 0;
@@ -68,6 +70,7 @@ export class SendRing {
   readonly #buffers: (Uint8Array<ArrayBuffer> | null)[] = new Array(ENTRIES).fill(null);
   readonly #starts = new Int32Array(ENTRIES);
   readonly #ends = new Int32Array(ENTRIES);
+  readonly #wantsResult = new Uint8Array(ENTRIES);
   // Where the last buffer lies: chunks of one flush share theirs, and asking costs.
   #lastBuffer: Uint8Array<ArrayBuffer> | null = null;
   #addressLow = 0;
@@ -91,15 +94,17 @@ export class SendRing {
     this.#batching = true;
   }
 
-  /** Hands over everything that waits. Targets have been told of all their sends when it returns. */
+  /** Hands over everything that waits. Targets have been told when it returns. */
   flush(): void {
     this.#batching = false;
     this.submit();
   }
 
   /**
-   * Sends `buffer[start, end)`, which must not change until the target has been told. One send per target at a time:
-   * the order of two would be lost if the first fell short.
+   * Sends `buffer[start, end)`, which must not change until it has been handed over. One send per target at a time: the
+   * order of two would be lost if the first fell short.
+   *
+   * @param wantsResult whether the target is told of a send that went well, too
    */
   send(
     descriptor: number,
@@ -107,6 +112,7 @@ export class SendRing {
     start: number,
     end: number,
     target: RingTarget,
+    wantsResult: boolean,
   ): void {
     if (buffer !== this.#lastBuffer) this.#locate(buffer);
     const slot = this.#tail & this.#mapped.entryMask;
@@ -130,6 +136,7 @@ export class SendRing {
     this.#buffers[slot] = buffer;
     this.#starts[slot] = start;
     this.#ends[slot] = end;
+    this.#wantsResult[slot] = wantsResult ? 1 : 0;
     if (++this.#count === ENTRIES || !this.#batching) this.submit();
   }
 
@@ -138,6 +145,7 @@ export class SendRing {
     const count = this.#count;
     if (count === 0) return;
     this.#count = 0;
+    this.turn++;
     this.#mapped.tail[0] = this.#tail;
     let left = count;
     while (left > 0) {
@@ -171,7 +179,11 @@ export class SendRing {
     const buffer = this.#buffers[slot]!;
     this.#targets[slot] = null;
     this.#buffers[slot] = null;
-    target.onSent(sent, buffer, this.#starts[slot]!, this.#ends[slot]!);
+    const start = this.#starts[slot]!;
+    const end = this.#ends[slot]!;
+    // Nearly every send: its target, whose memory is cold by now, is not touched.
+    if (sent === end - start && this.#wantsResult[slot] === 0) return;
+    target.onSent(sent, buffer, start, end);
   }
 
   #reap(): void {

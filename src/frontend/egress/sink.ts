@@ -10,7 +10,7 @@ export interface SseSink {
   /** Bytes that must be free in front of the first chunk's frame, for the head to leave with it. */
   readonly headRoom: number;
   /**
-   * Sends one chunk; the bytes must not change afterwards. False: the client's socket is full and the caller should
+   * Sends one chunk; see `Egress.keepsChunks` for how long its bytes must not change. False: the client's socket is full and the caller should
    * hold back until `onWritable`. What is sent in spite of that is kept in memory.
    */
   write(
@@ -28,6 +28,8 @@ export interface SseSink {
     dataEnd: number,
     frameEnd: number,
   ): void;
+  /** As `Flushable.prefetch`. */
+  prefetch(): number;
   /** True from a write that returned false until `onWritable`. */
   readonly blocked: boolean;
   /** Ends the body, so that the connection can carry the next request. Nothing may follow. */
@@ -47,6 +49,8 @@ export interface SinkHost {
 /** One way out of the process; one per frontend. */
 export interface Egress {
   readonly name: "ring" | "ffi" | "socket" | "portable";
+  /** Whether what has been written may be read after `endFlush` (or `write`, outside a flush), so that it must not change. */
+  readonly keepsChunks: boolean;
   /** Makes the sink of one response. */
   sink(response: ServerResponse, host: SinkHost): SseSink;
   /** Writes of many responses follow, up to `endFlush`. */

@@ -27,29 +27,31 @@ export type DirectWay = "none" | "send" | SendRing;
 
 /** {@linkcode SseSink} on a `node:net` socket. */
 export class SocketSink implements SseSink, RingTarget {
+  // What every chunk touches comes first, to lie together: it is cold each time, as in `IngressSlot`.
+  /** The head, until it has left or the response has been told to send it; "" then, and where it always does. */
+  #head: string;
+  /** The ring's turn that our last send is part of: while that is its current one, the send waits there. */
+  #turn = -1;
+  /** Null until the socket is ours, after `release`, and where there is no such way. */
+  #direct: DirectSend | null = null;
+  readonly #ring: SendRing | null;
+  /** The socket may have bytes queued: it is asked before the next chunk. Asking costs, so it is not done for each. */
+  #isQueued = true;
+  #blocked = false;
+  /** The last chunk and the end of the body have been given to the kernel. */
+  #isEnding = false;
+
   readonly headRoom: number;
   readonly #response: ServerResponse;
   readonly #onDrain: () => void;
   readonly #host: SinkHost;
   readonly #way: DirectWay;
-  readonly #ring: SendRing | null;
   readonly #ownsEnd: boolean;
-  /** The head, until it has left or the response has been told to send it; "" then, and where it always does. */
-  #head: string;
-  /** The last chunk and the end of the body have been given to the kernel. */
-  #isEnding = false;
-  /** A send of ours waits in the ring. */
-  #isInRing = false;
-  /** Null until the socket is ours, after `release`, and where there is no such way. */
-  #direct: DirectSend | null = null;
   /** Null until the head is on the wire, and after `release`. */
   #socket: Socket | null = null;
   #hasWritten = false;
   #isHeadSent = false;
   #isReleased = false;
-  #blocked = false;
-  /** The socket may have bytes queued: it is asked before the next chunk. Asking costs, so it is not done for each. */
-  #isQueued = true;
 
   /** @param ownsHead whether head and end may go past the response, on a direct way */
   constructor(response: ServerResponse, host: SinkHost, way: DirectWay, ownsHead: boolean) {
@@ -66,6 +68,10 @@ export class SocketSink implements SseSink, RingTarget {
     };
   }
 
+  prefetch(): number {
+    return (this.#direct === null ? 0 : this.#direct.descriptor) ^ (this.#blocked ? 1 : 0);
+  }
+
   get blocked(): boolean {
     return this.#blocked;
   }
@@ -78,17 +84,15 @@ export class SocketSink implements SseSink, RingTarget {
     frameEnd: number,
   ): boolean {
     if (this.#head !== "") frameStart = this.#takeOver(buffer, frameStart);
-    if (this.#isInRing) this.#ring!.submit();
-    // The way of nearly every token: the socket is not asked. One that has been destroyed may still take it, until its
-    // `close` event; whoever destroys a response writes no more to it, and nobody else is there to be harmed.
-    if (this.#direct !== null && this.#ring !== null && !this.#isQueued) {
-      this.#sendByRing(buffer, frameStart, frameEnd);
-      return !this.#blocked;
+    this.#settleTurn();
+    if (this.#isQueued) {
+      const socket = this.#socket;
+      if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
+      if (socket.destroyed) return true;
+      this.#isQueued = socket.writableLength > 0;
     }
-    const socket = this.#socket;
-    if (socket === null) return this.#writeOpening(buffer, dataStart, dataEnd);
-    if (socket.destroyed) return true;
-    if (this.#isQueued) this.#isQueued = socket.writableLength > 0;
+    // The way of nearly every token: the socket has not been asked. One that has been destroyed may still take it, until
+    // its `close` event; whoever destroys a response writes no more to it, and nobody else is there to be harmed.
     if (this.#direct !== null && !this.#isQueued) {
       if (this.#ring !== null) {
         this.#sendByRing(buffer, frameStart, frameEnd);
@@ -97,6 +101,8 @@ export class SocketSink implements SseSink, RingTarget {
       frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd));
       if (frameStart === frameEnd) return true;
     }
+    const socket = this.#socket!;
+    if (socket.destroyed) return true;
     return this.#writeToSocket(socket, buffer, frameStart, frameEnd);
   }
 
@@ -108,7 +114,7 @@ export class SocketSink implements SseSink, RingTarget {
     frameEnd: number,
   ): void {
     if (this.#head !== "") frameStart = this.#takeOver(buffer, frameStart);
-    if (this.#isInRing) this.#ring!.submit();
+    this.#settleTurn();
     const isDirect = this.#ownsEnd && this.#direct !== null && !this.#socket!.destroyed &&
       this.#socket!.writableLength === 0;
     if (!isDirect) {
@@ -125,7 +131,6 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   onSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
-    this.#isInRing = false;
     if (this.#isEnding) return this.#onLastSent(sent, buffer, start, end);
     if (sent === end - start) return;
     const socket = this.#socket;
@@ -135,20 +140,26 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   end(): void {
-    if (this.#isInRing) this.#ring!.submit();
+    this.#settleTurn();
     this.#response.end();
     this.release();
   }
 
   release(): void {
     // While the descriptor is still this connection's: whoever releases may destroy it next.
-    if (this.#isInRing) this.#ring!.submit();
+    this.#settleTurn();
     this.#isReleased = true;
     this.#head = "";
     this.#response.off("drain", this.#onDrain);
     this.#socket?.off("drain", this.#onDrain);
     this.#socket = null;
     this.#direct = null;
+    this.#isQueued = true;
+  }
+
+  /** Has a send that waits in the ring done, before anything else happens to the connection. */
+  #settleTurn(): void {
+    if (this.#ring !== null && this.#ring.turn === this.#turn) this.#ring.submit();
   }
 
   /** Takes the connection over, with the head put in front of the first frame; or leaves it to the response. */
@@ -179,8 +190,8 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   #writeToSocket(socket: Socket, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): boolean {
-    // What has to wait must not keep the whole buffer alive.
-    const mayWait = this.#isQueued || this.#direct !== null;
+    // What has to wait must not keep the whole buffer alive; on a direct way the buffer is not ours after the flush.
+    const mayWait = this.#isQueued || this.#way !== "none";
     const frame = mayWait ? buffer.slice(start, end) : buffer.subarray(start, end);
     this.#isQueued = true;
     if (socket.write(frame)) return true;
@@ -225,8 +236,9 @@ export class SocketSink implements SseSink, RingTarget {
 
   /** The descriptor is asked for each time: once the connection has closed it is -1, and the kernel refuses that. */
   #sendByRing(buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
-    this.#isInRing = true;
-    this.#ring!.send(this.#direct!.descriptor, buffer, start, end, this);
+    const ring = this.#ring!;
+    this.#turn = ring.turn;
+    ring.send(this.#direct!.descriptor, buffer, start, end, this, this.#isEnding);
   }
 }
 
@@ -247,6 +259,7 @@ function socketWay(name: Egress["name"], way: DirectWay, ownsHead: boolean): Egr
   const ring = typeof way === "string" ? null : way;
   return Object.freeze({
     name,
+    keepsChunks: way === "none",
     sink: (response: ServerResponse, host: SinkHost) => new SocketSink(response, host, way, ownsHead),
     beginFlush: () => ring?.begin(),
     endFlush: () => ring?.flush(),
