@@ -4,12 +4,20 @@
  * A *lane* holds deadlines of one duration. Time never goes back, so each new deadline of a lane is its latest and the
  * lane is a plain queue: arming, cancelling and re-arming are constant work, and what is cancelled is gone at once.
  * Streams share lanes; only a lane that holds something is known here, so a lane can be dropped like any object.
+ *
+ * Deadlines that follow each other closely share a firing: hundreds of streams would else wake the event loop hundreds
+ * of times a second to be looked at one by one. What that makes late is late by its lane's slack at the most.
  */
 import type { Clock, TimerHandle } from "../clock.ts";
+
+/** Slack is this part of a lane's duration, and no more than so many ms. */
+const SLACK_PART = 1 / 32;
+const MAX_SLACK_MS = 50;
 
 /** The part of a lane that {@linkcode Deadlines} needs, whatever the owners are. */
 interface AnyLane {
   readonly headAt: number;
+  readonly slackMs: number;
   fireDue(now: number): void;
   clear(): void;
 }
@@ -110,7 +118,8 @@ export class Deadlines {
     } finally {
       this.#firing = false;
       let next = Infinity;
-      for (const lane of this.#active) next = Math.min(next, lane.headAt);
+      const firedAt = this.#clock.now();
+      for (const lane of this.#active) next = Math.min(next, Math.max(lane.headAt, firedAt + lane.slackMs));
       if (next < Infinity) this.#setTimer(next);
     }
   };
@@ -130,6 +139,8 @@ export interface DeadlineEntry<T> {
 /** Deadlines of one duration, in the order they were armed. Made by {@linkcode Deadlines.lane}. */
 export class DeadlineLane<T> implements AnyLane {
   readonly durationMs: number;
+  /** How long after one firing the next one comes at the earliest. */
+  readonly slackMs: number;
   readonly #onDue: (owner: T) => void;
   readonly #events: LaneEvents;
   #head: DeadlineEntry<T> | null = null;
@@ -137,6 +148,7 @@ export class DeadlineLane<T> implements AnyLane {
 
   constructor(durationMs: number, onDue: (owner: T) => void, events: LaneEvents) {
     this.durationMs = durationMs;
+    this.slackMs = Math.min(MAX_SLACK_MS, durationMs * SLACK_PART);
     this.#onDue = onDue;
     this.#events = events;
   }
