@@ -20,7 +20,7 @@ export interface Clock {
   defer(callback: () => void): void;
 }
 
-/** What runs once the I/O events of this turn have been handled: one immediate for all, as each costs like a small timer. */
+/** Waits for the end of this turn's I/O: one immediate for all, as each costs like a small timer. */
 let deferred: (() => void)[] = [];
 
 function runDeferred(): void {
@@ -30,8 +30,11 @@ function runDeferred(): void {
   try {
     while (at < batch.length) batch[at++]!();
   } finally {
-    // After a throw, which is reported as that of any timer: those behind it still have their turn.
-    for (const callback of batch.slice(at)) systemClock.defer(callback);
+    // After a throw, which is reported as that of any timer: those behind it still have their turn, and in their order.
+    if (at < batch.length) {
+      if (deferred.length === 0) setImmediate(runDeferred);
+      deferred = [...batch.slice(at), ...deferred];
+    }
   }
 }
 

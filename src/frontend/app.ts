@@ -6,17 +6,17 @@ import { TokenplaneError } from "../errors.ts";
 import type { ModelCard } from "../routing/worker_table.ts";
 import type { AppContext } from "./app_context.ts";
 import type { KeyGuard } from "./auth.ts";
+import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";
 import { type ErrorBody, errorReply, httpErrorBody } from "./error_body.ts";
 import type { GenerateRoute } from "./generate_route.ts";
-import { ENDPOINT_PATHS, modelNotFound } from "./request.ts";
+import { modelNotFound } from "./request.ts";
 import { requestIdOf } from "./request_id.ts";
-import type { Endpoint } from "./stats.ts";
 
 interface Env {
   Bindings: { incoming: IncomingMessage; outgoing: ServerResponse };
 }
 
-/** Builds the app. `generating` may have been asked before it: it also gets what it then left to the router. */
+/** Builds the app. Most requests for the two generating paths never reach it: `answerPlain` takes them first. */
 export function createApp(context: AppContext, keys: KeyGuard, generating: GenerateRoute): Hono<Env> {
   const app = new Hono<Env>();
 

@@ -1,17 +1,12 @@
-/** What the routes ask of the rest of the frontend. */
+/** What the routes of a frontend are given. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../observe/log.ts";
+import type { MetricsPage } from "../observe/metrics.ts";
 import type { ModelCard } from "../routing/worker_table.ts";
+import type { Endpoint } from "./endpoints.ts";
 import type { FrontendOptions } from "./options.ts";
-import type { Endpoint } from "./stats.ts";
 
-/** What `/metrics` answers. */
-export interface MetricsPage {
-  readonly contentType: string;
-  readonly body: string;
-}
-
-/** See above. */
+/** What the routes ask of the rest of the frontend. */
 export interface AppContext {
   readonly options: FrontendOptions;
   readonly log: Logger;

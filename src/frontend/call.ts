@@ -10,6 +10,7 @@ import { encodeRequestMessage, GENERATE_HANDLER } from "../plane/request_message
 import type { NoWorker } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
 import type { CallContext } from "./dispatch.ts";
+import type { Endpoint } from "./endpoints.ts";
 import { errorReply } from "./error_body.ts";
 import { errorOfOutcome, isRefusal, outcomeOfError, OutcomeRecord } from "./outcome_record.ts";
 import { judgeRefusal } from "./refusal.ts";
@@ -17,7 +18,6 @@ import { Relay } from "./relay.ts";
 import type { RelayHost } from "./relay_host.ts";
 import { modelNotFound } from "./request.ts";
 import { sendError } from "./respond.ts";
-import type { Endpoint } from "./stats.ts";
 import { TtftSplit } from "./ttft_split.ts";
 
 /** A request that has been read and understood. */

@@ -9,11 +9,12 @@ import type { Router } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
 import { BodyBudget, readBody } from "./body.ts";
 import { Call, type GenerateRequest } from "./call.ts";
+import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";
 import type { FrontendOptions } from "./options.ts";
 import type { RelayContext } from "./relay_host.ts";
-import { ENDPOINT_PATHS, parseRequest } from "./request.ts";
+import { parseRequest } from "./request.ts";
 import { sendError } from "./respond.ts";
-import type { Endpoint, FrontendStats } from "./stats.ts";
+import type { FrontendStats } from "./stats.ts";
 
 /** What every call of a frontend shares. */
 export interface CallContext {

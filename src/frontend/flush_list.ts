@@ -73,7 +73,7 @@ export class FlushList {
       this.#failTouched(caught);
       throw caught;
     } finally {
-      // Whatever the egress threw: no stream would ever be flushed again.
+      // Also when the egress threw: else no stream would ever be flushed again.
       this.#isFlushing = false;
     }
     if (!this.#egress.keepsChunks) this.#slab.rewind();

@@ -3,12 +3,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { TokenplaneError } from "../errors.ts";
 import type { AppContext } from "./app_context.ts";
 import type { KeyGuard } from "./auth.ts";
-import { ENDPOINT_PATHS } from "./request.ts";
+import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";
 import { requestIdOf } from "./request_id.ts";
 import { sendError } from "./respond.ts";
-import type { Endpoint } from "./stats.ts";
 
-/** A name or IPv4 address, with or without a port. Others may be as valid, and are the router's to judge. */
+/** A name or IPv4 address, without a port or with one below 60000. Others may be as valid: they are the router's to judge. */
 const PLAIN_HOST = /^[\w.-]{1,255}(?::[1-5]?\d{1,4})?$/;
 
 /** See above. */
@@ -23,12 +22,18 @@ export class GenerateRoute {
 
   /** Answers a request for `endpoint`, now or later. */
   answer(endpoint: Endpoint, request: IncomingMessage, response: ServerResponse): void {
+    const { accept, log, onUnauthorized, options } = this.#context;
     const id = requestIdOf(request.headers["x-request-id"]);
-    if (this.#keys.admits(request.headers.authorization)) {
-      this.#context.accept(endpoint, request, response, id);
-    } else {
-      this.#context.onUnauthorized(endpoint);
-      sendError(response, new TokenplaneError("unauthorized", "Wrong API key"), id, this.#context.options);
+    try {
+      if (this.#keys.admits(request.headers.authorization)) {
+        accept(endpoint, request, response, id);
+      } else {
+        onUnauthorized(endpoint);
+        sendError(response, new TokenplaneError("unauthorized", "Wrong API key"), id, options);
+      }
+    } catch (error) {
+      log.error("route_failed", { path: ENDPOINT_PATHS[endpoint], error });
+      sendError(response, new TokenplaneError("internal", "Route failed"), id, options);
     }
   }
 

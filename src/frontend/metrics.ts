@@ -2,7 +2,8 @@
 import type { Collectors, Labels } from "../observe/metrics.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { WorkerTable } from "../routing/worker_table.ts";
-import { ENDPOINTS, type FrontendStats, type RequestStats } from "./stats.ts";
+import { ENDPOINTS } from "./endpoints.ts";
+import type { FrontendStats, RequestStats } from "./stats.ts";
 
 const SPLIT_HELP: Readonly<Record<string, string>> = Object.freeze({
   intake: "From a request's head to the first worker asked.",

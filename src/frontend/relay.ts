@@ -248,29 +248,17 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
       moved = 0;
     }
     const room = this.#headRoom;
-    if (moved > 0) this.#moveChunk(bytes, start, end, room);
-    else if (length > MAX_SLAB_CHUNK_BYTES) {
+    if (length > MAX_SLAB_CHUNK_BYTES) {
       this.#buffer = ownChunk(length, room);
       this.#start = room + PREFIX_BYTES;
       copyBytes(this.#buffer, this.#start, bytes, start, end);
     } else {
-      this.#start = slab.openWith(bytes, start, end, room);
+      this.#start = moved === 0
+        ? slab.openWith(bytes, start, end, room)
+        : slab.moveWith(this.#buffer!, this.#start, this.#end, bytes, start, end, room);
       this.#buffer = slab.buffer;
     }
     this.#end = this.#start + moved + length;
-  }
-
-  /** A chunk that others have been opened behind is copied to where it can grow. */
-  #moveChunk(bytes: Uint8Array, start: number, end: number, room: number): void {
-    const { slab } = this.#context.flushList;
-    const from = this.#buffer!;
-    const moved = this.#end - this.#start;
-    const to = slab.open(room + moved + end - start) + room;
-    this.#buffer = slab.buffer;
-    copyBytes(slab.buffer, to, from, this.#start, this.#end);
-    copyBytes(slab.buffer, to + moved, bytes, start, end);
-    this.#start = to;
-    slab.cursor = to + moved + end - start;
   }
 
   #writePending(isLast = false): void {

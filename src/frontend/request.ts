@@ -4,9 +4,9 @@
  */
 import { TokenplaneError } from "../errors.ts";
 import { MAX_MODEL_CHARS } from "../routing/join_message.ts";
+import type { Endpoint } from "./endpoints.ts";
 import { invalidRequest } from "./error_body.ts";
 import { isDeeperThan } from "./json_depth.ts";
-import type { Endpoint } from "./stats.ts";
 
 /** A request that was understood. */
 export interface ParsedRequest {
@@ -14,12 +14,6 @@ export interface ParsedRequest {
   readonly stream: boolean;
   readonly includeUsage: boolean;
 }
-
-/** The path of each endpoint, here and at an engine. */
-export const ENDPOINT_PATHS = Object.freeze({
-  chat_completions: "/v1/chat/completions",
-  completions: "/v1/completions",
-}) satisfies Readonly<Record<Endpoint, string>>;
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 

@@ -24,12 +24,12 @@ export interface ListenOptions {
 /**
  * Makes the server for an app; it does not listen yet.
  *
- * @param answersPlain answers a request past the app; false leaves it to that
+ * @param answerPlain answers a request past the app and returns true; false leaves it to the app
  */
 export function createHttpServer(
   fetch: Parameters<typeof getRequestListener>[0],
   options: FrontendOptions,
-  answersPlain?: (request: IncomingMessage, response: ServerResponse) => boolean,
+  answerPlain?: (request: IncomingMessage, response: ServerResponse) => boolean,
 ): Server {
   const listener = getRequestListener(fetch, {
     // Other parts of the process fetch; their globals stay the runtime's.
@@ -48,7 +48,7 @@ export function createHttpServer(
     response.once("finish", () => {
       if (!request.complete) closeUnlessRead(request);
     });
-    if (answersPlain?.(request, response) !== true) void listener(request, response);
+    if (answerPlain?.(request, response) !== true) void listener(request, response);
   });
   server.maxConnections = options.maxConnections;
   // A token of some hundred bytes must not wait for the acknowledgement of the one before.

@@ -2,12 +2,8 @@
 import type { ErrorCode } from "../errors.ts";
 import { Histogram } from "../observe/histogram.ts";
 import { newOutcomeCounts, type Outcome } from "../outcome.ts";
+import type { Endpoint } from "./endpoints.ts";
 import { SplitStats } from "./ttft_split.ts";
-
-/** Routes that workers answer. */
-export const ENDPOINTS = Object.freeze(["chat_completions", "completions"] as const);
-/** One of {@linkcode ENDPOINTS}. */
-export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** Statuses that are counted one by one; others only by their class. */
 const STATUSES = Object.freeze(

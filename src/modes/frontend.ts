@@ -1,7 +1,7 @@
 /** A frontend in this isolate: HTTP in front, a message node behind. */
 import type { HostPort } from "../config/host_port.ts";
 import type { FrontendSettings, StartSettings } from "../config/schema/mod.ts";
-import type { MetricsPage } from "../frontend/app_context.ts";
+import type { MetricsPage } from "../observe/metrics.ts";
 import { addFrontendMetrics } from "../frontend/metrics.ts";
 import { FrontendNode } from "../frontend/node.ts";
 import { FrontendStats } from "../frontend/stats.ts";

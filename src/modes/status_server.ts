@@ -1,7 +1,7 @@
 /** The HTTP side of a process without clients: `/metrics`, `/health`, `/live`. */
 import { Hono } from "hono";
 import { formatHostPort, type HostPort } from "../config/host_port.ts";
-import type { MetricsPage } from "../frontend/app_context.ts";
+import type { MetricsPage } from "../observe/metrics.ts";
 import { DEFAULT_FRONTEND_OPTIONS } from "../frontend/options.ts";
 import { createHttpServer, listen } from "../frontend/server.ts";
 import type { Logger } from "../observe/log.ts";

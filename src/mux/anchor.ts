@@ -1,5 +1,5 @@
 /**
- * The receiving end of one stream. An item that finds the consumer ready is handed over by the slot itself, as a view, in
+ * The receiving end of one stream. An item that finds the consumer ready goes from `Ingress` to it directly, as a view, in
  * the call that decodes the batch; only what has to wait comes here, and is copied.
  */
 import type { InstanceId } from "../../transports/contract.ts";
@@ -29,7 +29,7 @@ export class MuxAnchor implements Anchor {
   readonly producer: InstanceId | null;
   readonly consumer: StreamConsumer;
   readonly #owner: AnchorOwner;
-  /** The slot that feeds it. */
+  /** The slot that feeds it; written by `enterSlot` and `leaveSlot`. */
   slot: IngressSlot | null = null;
   /** The accept window; written by the registry. */
   accept: DeadlineEntry<MuxAnchor> | null = null;
@@ -92,6 +92,12 @@ export class MuxAnchor implements Anchor {
     const waiting = this.#waiting ??= new WaitingItems();
     if (kind === "data") waiting.pushData(bytes, start, end);
     else waiting.pushNote(bytes, start, end);
+  }
+
+  /** The consumer threw on an item: its stream is cancelled. */
+  consumerFailed(error: unknown): void {
+    this.#owner.consumerFailed(this, error);
+    this.cancel("the consumer failed");
   }
 
   /** The stream ends, behind whatever still waits. Only the first end counts. */
@@ -172,12 +178,6 @@ export class MuxAnchor implements Anchor {
     } catch (error) {
       this.#owner.consumerFailed(this, error);
     }
-  }
-
-  /** What was handed to the consumer it did not survive. */
-  consumerFailed(error: unknown): void {
-    this.#owner.consumerFailed(this, error);
-    this.cancel("the consumer failed");
   }
 
   #discard(): void {

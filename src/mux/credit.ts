@@ -51,6 +51,7 @@ export class EgressCredit {
 
 /** What the receiver of a slot has let in, holds and owes. Written by the ingress alone. */
 export class IngressCredit {
+  // What every record touches comes first: see `IngressSlot`.
   #ungranted = 0;
   #data = 0;
   readonly #window: number;

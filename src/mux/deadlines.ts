@@ -64,8 +64,8 @@ export class Deadlines {
   }
 
   /**
-   * A new lane whose deadlines fall due `durationMs` (over 0) after they are armed; `onDue` gets the owner. Throws
-   * `RangeError`.
+   * A new lane whose deadlines fall due `durationMs` (over 0), and up to the lane's slack later, after they are armed;
+   * `onDue` gets the owner. Throws `RangeError`.
    */
   lane<T>(durationMs: number, onDue: (owner: T) => void): DeadlineLane<T> {
     if (!(durationMs > 0 && durationMs < Infinity)) {
@@ -139,7 +139,7 @@ export interface DeadlineEntry<T> {
 /** Deadlines of one duration, in the order they were armed. Made by {@linkcode Deadlines.lane}. */
 export class DeadlineLane<T> implements AnyLane {
   readonly durationMs: number;
-  /** How long after one firing the next one comes at the earliest. */
+  /** How late a deadline of this lane may be, ms. */
   readonly slackMs: number;
   readonly #onDue: (owner: T) => void;
   readonly #events: LaneEvents;

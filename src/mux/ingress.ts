@@ -23,6 +23,7 @@ import {
   type RecordVisitor,
   sequenceGap,
 } from "./wire/batch.ts";
+import { decodeItemText } from "./wire/item_frame.ts";
 import { slotIndex } from "./wire/slot_id.ts";
 import {
   classifyFrame,
@@ -32,7 +33,6 @@ import {
   newItemView,
   readItem,
 } from "./wire/stream_frame.ts";
-import { decodeNote } from "./waiting_items.ts";
 
 /** One lane's ingress. */
 export class Ingress implements RecordVisitor {
@@ -288,7 +288,7 @@ export class Ingress implements RecordVisitor {
     }
     try {
       if (kind === "data") receiver.onData(bytes, view.start, view.end);
-      else receiver.onNote(decodeNote(bytes, view.start, view.end));
+      else receiver.onNote(decodeItemText(bytes, view.start, view.end));
     } catch (error) {
       slot.anchor.consumerFailed(error);
     }

@@ -22,7 +22,7 @@ export class IngressSlot extends IngressCredit {
   readonly id: number;
   /** Sequence of the next record in order. */
   next: number;
-  /** Who takes data at once; null while it has to wait in the anchor. Written by the anchor. */
+  /** Who takes items at once; null while they have to wait in the anchor. Written by the anchor. */
   receiver: StreamConsumer | null = null;
   /** Something arrived since the watchdog last looked. */
   alive = true;

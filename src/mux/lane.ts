@@ -61,7 +61,7 @@ export class MuxLane implements IngressHost, ReplyingLane {
     return this.ingress.replies.owed;
   }
 
-  /** The reply linger is over: writes what is owed. */
+  /** The reply scheduler says that it is time: writes what is owed. */
   writeReplies(): void {
     this.#context.stats.wakes.reply++;
     this.batcher.write();

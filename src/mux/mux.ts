@@ -333,7 +333,7 @@ export class Mux implements MuxContext {
       for (const lane of peer.lanes) {
         if (lane === null) continue;
         live += lane.ingress.live;
-        if (lane.ingress.replies.owed && !lane.batcher.parked) this.#replies.add(lane);
+        if (lane.owesReplies && !lane.batcher.parked) this.#replies.add(lane);
       }
     }
     if (live > 0) this.#startSweep();

@@ -22,7 +22,7 @@ export interface MuxOptions {
   readonly missedBeats: number;
   /** How long a registered stream waits for its sender before it is given up. */
   readonly acceptTimeoutMs: number;
-  /** How long a reply that only carries credit waits for company. */
+  /** How long a reply that only carries credit may wait for company. */
   readonly replyLingerMs: number;
   /** Least time between two replies to one peer that only carry credit. */
   readonly visitFloorMs: number;

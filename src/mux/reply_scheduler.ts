@@ -32,10 +32,10 @@ export class ReplyScheduler {
   readonly #floorMs: number;
   #due = new Set<ReplyingLane>();
   #timer: TimerHandle | null = null;
-  /** Since when a visit has been wanted, by the clock in ms; -1 while none is. */
+  /** When the linger of the wanted visit begins, by the clock in ms (ahead while the floor holds it back); -1: none is. */
   #wantedMs = -1;
   #isLoopBusy = false;
-  /** Reads that have ended, and how many had when the visit was asked for. */
+  /** Reads that have ended, and how many had when that linger was set. */
   #reads = 0;
   #wantedAtRead = 0;
   #hasCompany = false;
@@ -68,9 +68,7 @@ export class ReplyScheduler {
       return;
     }
     const now = this.#clock.now();
-    this.#wantedMs = now;
-    this.#wantedAtRead = this.#reads;
-    this.#hasCompany = false;
+    this.#want(now);
     // It would have shared a batch with the last ones, had they waited.
     if (now - lane.lastReplyAt < this.#lingerMs) this.#alone = 0;
     if (this.#isLoopBusy || this.#alone >= MAX_ALONE) this.#clock.defer(this.#onTurnEnd);
@@ -83,6 +81,12 @@ export class ReplyScheduler {
     this.#clock.clearTimer(this.#timer);
     this.#timer = null;
     this.#wantedMs = -1;
+  }
+
+  #want(lingerFromMs: number): void {
+    this.#wantedMs = lingerFromMs;
+    this.#wantedAtRead = this.#reads;
+    this.#hasCompany = false;
   }
 
   #setTimer(ms: number): void {
@@ -98,6 +102,10 @@ export class ReplyScheduler {
   };
 
   readonly #onTurnEnd = (): void => {
+    if (this.#due.size === 0) {
+      this.#wantedMs = -1;
+      return;
+    }
     const now = this.#clock.now();
     const left = this.#lingerMs - (now - this.#wantedMs);
     this.#isLoopBusy = left <= 0;
@@ -123,7 +131,7 @@ export class ReplyScheduler {
     this.#wantedMs = -1;
     if (this.#due.size === 0) return;
     const delay = Math.max(wait, this.#lingerMs);
-    this.#wantedMs = now + delay - this.#lingerMs;
+    this.#want(now + delay - this.#lingerMs);
     this.#setTimer(delay);
   }
 }

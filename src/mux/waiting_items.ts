@@ -1,6 +1,6 @@
 /** Items that a paused consumer has not taken: copies, so that no slow stream keeps a read buffer alive. */
+import { decodeItemText } from "./wire/item_frame.ts";
 
-const decoder = new TextDecoder();
 const COMPACT_AT = 32;
 
 /** A note that waits, and the bytes it was sent in. */
@@ -32,7 +32,7 @@ export class WaitingItems {
 
   /** A note is decoded when it is put here: it is short, and its consumer wants text. */
   pushNote(bytes: Uint8Array, start: number, end: number): void {
-    this.#items.push({ text: decodeNote(bytes, start, end), bytes: end - start });
+    this.#items.push({ text: decodeItemText(bytes, start, end), bytes: end - start });
     this.bytes += end - start;
   }
 
@@ -57,9 +57,4 @@ export class WaitingItems {
     this.#head = 0;
     this.bytes = 0;
   }
-}
-
-/** A note's text; bytes that are not UTF-8 become replacement characters. */
-export function decodeNote(bytes: Uint8Array, start: number, end: number): string {
-  return decoder.decode(bytes.subarray(start, end));
 }

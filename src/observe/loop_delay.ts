@@ -5,7 +5,7 @@
 import { Histogram } from "./histogram.ts";
 import type { Collectors, Labels } from "./metrics.ts";
 
-/** A block of the loop shows to within this, ms. Each look wakes a loop that would sleep, so there are not more. */
+/** A block of the loop shows to within this, ms. Each look wakes a loop that would sleep, so it looks no more often. */
 const INTERVAL_MS = 40;
 /** Upper bounds, inclusive, in seconds. */
 const BOUNDS = Object.freeze([

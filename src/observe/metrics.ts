@@ -121,6 +121,12 @@ export class Collectors {
   }
 }
 
+/** What `/metrics` answers. */
+export interface MetricsPage {
+  readonly contentType: string;
+  readonly body: string;
+}
+
 /** One page of the series of several isolates, in Prometheus text form. */
 export async function mergedPage(
   isolates: readonly Series[][],

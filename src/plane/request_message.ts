@@ -52,7 +52,9 @@ export const DEFAULT_REQUEST_LIMITS: RequestLimits = Object.freeze({
   maxHeaderChars: 8_192,
 });
 
-const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
+/** A path that engines serve. */
+export type EnginePath = "/v1/chat/completions" | "/v1/completions";
+const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"] satisfies EnginePath[];
 const MAX_ID_CHARS = 256;
 const MAX_MODEL_CHARS = 512;
 const MAX_ADDRESS_BYTES = 8_192;

@@ -1,4 +1,10 @@
 import { assertEquals } from "@std/assert";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AppContext } from "../../src/frontend/app_context.ts";
+import { KeyGuard } from "../../src/frontend/auth.ts";
+import { GenerateRoute } from "../../src/frontend/generate_route.ts";
+import { DEFAULT_FRONTEND_OPTIONS } from "../../src/frontend/options.ts";
+import { silentLogger } from "../../src/observe/log.ts";
 import { chatBody, parseRaw, RawClient, withFrontend } from "../support/frontend_harness.ts";
 
 const BODY = JSON.stringify(chatBody({ stream: true }));
@@ -55,4 +61,56 @@ Deno.test("GenerateRoute leaves what is not for it to the router", async (t) => 
         await client.closed();
       }));
   }
+});
+
+/** A route that notes whom it accepted for; the context's other members are not its. */
+function route(accept: (endpoint: string) => void) {
+  const context = { accept, log: silentLogger, onUnauthorized() {}, options: DEFAULT_FRONTEND_OPTIONS };
+  return new GenerateRoute(context as unknown as AppContext, new KeyGuard([]));
+}
+
+Deno.test("GenerateRoute.answerPlain takes the usual form of a request and no other", () => {
+  const cases: [method: string, url: string, host: string | undefined, taken: string | null][] = [
+    ["POST", "/v1/chat/completions", "localhost", "chat_completions"],
+    ["POST", "/v1/completions", "10.0.0.1:8000", "completions"],
+    ["POST", "/v1/chat/completions", "api.example.com:59999", "chat_completions"],
+    ["POST", "/v1/chat/completions", "[::1]:8000", null],
+    ["POST", "/v1/chat/completions", "localhost:65536", null],
+    ["POST", "/v1/chat/completions", "a b", null],
+    ["POST", "/v1/chat/completions", undefined, null],
+    ["POST", "/v1/chat/completions?a=b", "localhost", null],
+    ["PUT", "/v1/chat/completions", "localhost", null],
+    ["POST", "/v1/models", "localhost", null],
+  ];
+  for (const [method, url, host, taken] of cases) {
+    const accepted: string[] = [];
+    const request = { method, url, headers: { host } } as IncomingMessage;
+    const isTaken = route((endpoint) => accepted.push(endpoint)).answerPlain(request, {} as ServerResponse);
+    assertEquals(
+      [isTaken, accepted],
+      [taken !== null, taken === null ? [] : [taken]],
+      `${method} ${url} ${host}`,
+    );
+  }
+});
+
+Deno.test("GenerateRoute answers 500 when taking a request fails, and the server lives", () => {
+  let sent: [number, string] | null = null;
+  const response = {
+    destroyed: false,
+    headersSent: false,
+    writeHead: (status: number) => sent = [status, ""],
+    end: (body: Uint8Array) => sent![1] = new TextDecoder().decode(body),
+  } as unknown as ServerResponse;
+  const request = {
+    method: "POST",
+    url: "/v1/completions",
+    headers: { host: "localhost" },
+  } as IncomingMessage;
+  const failing = route(() => {
+    throw new Error("no");
+  });
+  assertEquals(failing.answerPlain(request, response), true);
+  assertEquals(sent![0], 500);
+  assertEquals(JSON.parse(sent![1]).error.type, "internal_server_error");
 });

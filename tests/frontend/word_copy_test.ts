@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { MAX_SHIFT_BYTES, WordCopy } from "../../src/frontend/word_copy.ts";
+import { MAX_SHIFT_BYTES, WordCopy } from "../../src/frontend/egress/word_copy.ts";
 
 const GUARD = 0xee;
 
@@ -33,12 +33,23 @@ Deno.test("WordCopy copies exactly its runs, however buffers and runs lie, and s
   }));
 });
 
-Deno.test("WordCopy copies the last bytes of a buffer that does not end with a word", () => {
+Deno.test("WordCopy copies by words from the second run of a source on, where the words are whole", () => {
   const source = Uint8Array.from({ length: 103 }, (_, i) => i);
-  const target = new Uint8Array(128);
+  const other = new Uint8Array(64);
   const copy = new WordCopy();
-  for (let time = 0; time < 3; time++) {
-    const to = copy.copy(target, 8, source, 3, 103);
-    assertEquals(target.subarray(to, to + 100), source.subarray(3));
-  }
+  const where = (target: Uint8Array<ArrayBuffer>, from: Uint8Array, start: number, end: number) => {
+    const to = copy.copy(target, 8, from, start, end);
+    assertEquals(target.subarray(to, to + end - start), from.subarray(start, end));
+    return to - 8;
+  };
+  const target = new Uint8Array(128);
+  assertEquals([0, 1, 2, 3, 4].map((start) => where(target, source, start, 50)), [0, 1, 2, 3, 0]);
+  // Another source starts anew; so does the first one behind it.
+  assertEquals([where(target, other, 1, 50), where(target, other, 1, 50)], [0, 1]);
+  assertEquals([where(target, source, 1, 50), where(target, source, 1, 50)], [0, 1]);
+  // The source's last word is not whole, then the target's, then the run is long.
+  assertEquals(where(target, source, 1, 102), 0);
+  assertEquals(where(new Uint8Array(58), source, 1, 50), 0);
+  const long = new Uint8Array(600).fill(1);
+  assertEquals([1, 1].map(() => where(new Uint8Array(600), long, 1, 300)), [0, 0]);
 });

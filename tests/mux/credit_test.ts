@@ -81,6 +81,34 @@ Deno.test("IngressCredit accrues credit for drained data and takes it as one gra
   assertEquals(credit.takeGrant(), 0);
 });
 
+Deno.test("IngressCredit.passData is admitData and drainData(1)", () => {
+  const step = fc.constantFrom("pass", "admit", "drain", "grant");
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 4 }), fc.array(step, { maxLength: 40 }), (window, steps) => {
+      const one = new IngressCredit(window);
+      const other = new IngressCredit(window);
+      for (const what of steps) {
+        if (what === "pass") {
+          const passed = one.passData();
+          assertEquals(other.admitData(), passed);
+          if (passed) other.drainData(1);
+        } else {
+          for (const credit of [one, other]) {
+            if (what === "admit") credit.admitData();
+            else if (what === "drain") credit.drainData(1);
+            else credit.takeGrant();
+          }
+        }
+        assertEquals([one.outstanding, one.buffered, one.ungranted], [
+          other.outstanding,
+          other.buffered,
+          other.ungranted,
+        ]);
+      }
+    }),
+  );
+});
+
 Deno.test("IngressCredit returns no credit for the terminal", () => {
   const credit = new IngressCredit(4);
   assert(credit.admitTerminal());

@@ -114,12 +114,19 @@ Deno.test("ReplyScheduler with a busy loop writes at the end of the turn, when t
   assertEquals(lane.writtenAt, [5, 28, 49]);
 });
 
-Deno.test("ReplyScheduler forgets a lane that is removed, with its timer", () => {
-  const { clock, scheduler, lane, read } = world();
-  read();
-  scheduler.remove(lane);
-  assertEquals([scheduler.pending, clock.pendingTimers], [0, 0]);
-  read();
-  clock.advance(1);
-  assertEquals(lane.writtenAt, [1]);
+Deno.test("ReplyScheduler forgets a lane that is removed, with its timer or at the end of the turn", () => {
+  for (const it of [world(), grownLonely()]) {
+    const { clock, scheduler, lane, read } = it;
+    clock.advance(20);
+    const before = lane.writtenAt.length;
+    read();
+    scheduler.remove(lane);
+    clock.advance(0);
+    assertEquals([scheduler.pending, clock.pendingTimers, clock.pendingDeferred], [0, 0, 0]);
+    clock.advance(20);
+    assertEquals(lane.writtenAt.length, before);
+    read();
+    clock.advance(1);
+    assertEquals(lane.writtenAt.length, before + 1);
+  }
 });

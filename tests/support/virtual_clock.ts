@@ -8,7 +8,7 @@ interface Timer {
   callback: (() => void) | null;
 }
 
-/** Deterministic {@linkcode Clock}. Time moves only inside `advance…` and `runUntilIdle…`. */
+/** Deterministic {@linkcode Clock}. Time moves only inside `advance…`, `runUntilIdle…` and `skip`. */
 export class VirtualClock implements Clock {
   #now: number;
   #order = 0;

@@ -157,7 +157,8 @@ export const MUX_SETTINGS = [
     default: defaults.replyLingerMs,
     min: 0,
     max: 1_000,
-    help: "How long a reply that only carries credit waits for company.",
+    help:
+      "Longest wait of a reply that only carries credit for others to share its batch; none when waiting has brought none.",
     cost: "Longer: fewer replies; too long starves senders with small windows.",
   },
   {

@@ -9,20 +9,21 @@
  * |---|---|---|
  * | `PREFIX_BYTES`, of which the last 3 to 10 become the size in hex, CR, LF | n bytes | CR, LF; room for the end of the body |
  */
-import { MAX_SHIFT_BYTES, WordCopy } from "../word_copy.ts";
+import { copyBytes } from "../../bytes.ts";
+import { MAX_SHIFT_BYTES, WordCopy } from "./word_copy.ts";
 
-/** The longest chunk, head included, that has its place in a slab. */
+/** Longest data that a chunk is opened with: head, frame and shift come on top, and it may grow to the end of its buffer. */
 export const MAX_SLAB_CHUNK_BYTES = 8_192;
 /** Bytes of a buffer that is used once. Small, as one chunk that a slow client leaves behind keeps all of it alive. */
 const ONCE_BYTES = 32_768;
-/** Bytes of a buffer that is used again and again: what 1,300 streams fill at once. */
+/** Bytes of a buffer that is used again and again: what 1,300 streams fill with a token each. */
 const REUSED_BYTES = 262_144;
 /** Buffers that are kept for use after `rewind`. More are left to the collector. */
 const MAX_KEPT_BUFFERS = 4;
 /** Room for eight hex digits, CR and LF. */
 export const PREFIX_BYTES = 10;
 /** Room for CR and LF, and for "0", CR, LF, CR, LF. */
-export const SUFFIX_BYTES = 7;
+const SUFFIX_BYTES = 7;
 
 const CR = 13;
 const LF = 10;
@@ -48,7 +49,7 @@ export class ChunkSlab {
     this.renew();
   }
 
-  /** Where the data of a new chunk of at least `length` bytes starts, in `buffer`. At most {@linkcode MAX_SLAB_CHUNK_BYTES}. */
+  /** Where the data of a new chunk of at least `length` bytes starts, in `buffer`, which must be able to hold it. */
   open(length: number): number {
     let start = this.cursor + SUFFIX_BYTES + PREFIX_BYTES;
     if (start + length + SUFFIX_BYTES > this.#bufferBytes) {
@@ -68,6 +69,24 @@ export class ChunkSlab {
     return at;
   }
 
+  /** Moves the chunk `from[fromStart, fromEnd)`, that others were opened behind, and adds to it; as `openWith`. */
+  moveWith(
+    from: Uint8Array,
+    fromStart: number,
+    fromEnd: number,
+    source: Uint8Array,
+    start: number,
+    end: number,
+    room: number,
+  ): number {
+    const moved = fromEnd - fromStart;
+    const at = this.open(room + moved + end - start) + room;
+    copyBytes(this.buffer, at, from, fromStart, fromEnd);
+    copyBytes(this.buffer, at + moved, source, start, end);
+    this.cursor = at + moved + end - start;
+    return at;
+  }
+
   /** Uses the same memory again. Nobody may still hold a chunk, and none may be open. */
   rewind(): void {
     this.#used = 0;
@@ -78,9 +97,7 @@ export class ChunkSlab {
   /** Leaves all memory to those who may still hold a chunk of it. */
   renew(): void {
     this.#kept = [];
-    this.#used = 0;
-    this.buffer = this.#next();
-    this.cursor = 0;
+    this.rewind();
   }
 
   /** Whether the chunk that ends at `end` is the last one and can grow by `length` bytes. */

@@ -61,7 +61,7 @@ let opened: SendRing | null | undefined;
 /** The sends of one isolate. */
 export class SendRing {
   readonly #mapped: Mapped;
-  /** Counts what has been handed over. A send waits as long as this is what it was at its `send`. */
+  /** Hand-overs so far; written here alone. A send still waits while this is what it was when `send` was called. */
   turn = 0;
   #batching = false;
   #count = 0;

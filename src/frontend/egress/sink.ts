@@ -10,8 +10,8 @@ export interface SseSink {
   /** Bytes that must be free in front of the first chunk's frame, for the head to leave with it. */
   readonly headRoom: number;
   /**
-   * Sends one chunk; see `Egress.keepsChunks` for how long its bytes must not change. False: the client's socket is full and the caller should
-   * hold back until `onWritable`. What is sent in spite of that is kept in memory.
+   * Sends one chunk; `Egress.keepsChunks` says for how long its bytes must not change. False: the client's socket is full
+   * and the caller should hold back until `onWritable`. What is sent in spite of that is kept in memory.
    */
   write(
     buffer: Uint8Array<ArrayBuffer>,
@@ -49,7 +49,7 @@ export interface SinkHost {
 /** One way out of the process; one per frontend. */
 export interface Egress {
   readonly name: "ring" | "ffi" | "socket" | "portable";
-  /** Whether what has been written may be read after `endFlush` (or `write`, outside a flush), so that it must not change. */
+  /** Whether written bytes may still be read after `endFlush` (outside a flush: after `write`): then they must not change. */
   readonly keepsChunks: boolean;
   /** Makes the sink of one response. */
   sink(response: ServerResponse, host: SinkHost): SseSink;

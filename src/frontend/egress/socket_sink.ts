@@ -47,7 +47,7 @@ export class SocketSink implements SseSink, RingTarget {
   readonly #host: SinkHost;
   readonly #way: DirectWay;
   readonly #ownsEnd: boolean;
-  /** Null until the head is on the wire, and after `release`. */
+  /** Null until it is ours, and after `release`. */
   #socket: Socket | null = null;
   #hasWritten = false;
   #isHeadSent = false;
@@ -101,6 +101,7 @@ export class SocketSink implements SseSink, RingTarget {
       frameStart += this.#direct.send(buffer.subarray(frameStart, frameEnd));
       if (frameStart === frameEnd) return true;
     }
+    // Not null: only a socket makes `#isQueued` false.
     const socket = this.#socket!;
     if (socket.destroyed) return true;
     return this.#writeToSocket(socket, buffer, frameStart, frameEnd);
@@ -154,6 +155,7 @@ export class SocketSink implements SseSink, RingTarget {
     this.#socket?.off("drain", this.#onDrain);
     this.#socket = null;
     this.#direct = null;
+    // A late write then looks for the socket, and finds none.
     this.#isQueued = true;
   }
 
@@ -190,9 +192,9 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   #writeToSocket(socket: Socket, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): boolean {
-    // What has to wait must not keep the whole buffer alive; on a direct way the buffer is not ours after the flush.
-    const mayWait = this.#isQueued || this.#way !== "none";
-    const frame = mayWait ? buffer.slice(start, end) : buffer.subarray(start, end);
+    // What has to wait must not keep the whole buffer alive, which on a direct way is used again after the flush.
+    const mustCopy = this.#isQueued || this.#way !== "none";
+    const frame = mustCopy ? buffer.slice(start, end) : buffer.subarray(start, end);
     this.#isQueued = true;
     if (socket.write(frame)) return true;
     if (!this.#blocked) {

@@ -1,7 +1,6 @@
 /** Gathers `/metrics` from all shards: one collection at a time, bounded in time, for all who ask meanwhile. */
-import type { MetricsPage } from "../../frontend/app_context.ts";
 import type { Logger } from "../../observe/log.ts";
-import { type Collectors, mergedPage, type Series } from "../../observe/metrics.ts";
+import { type Collectors, mergedPage, type MetricsPage, type Series } from "../../observe/metrics.ts";
 
 /** How long a shard may take to answer, ms. */
 const COLLECT_TIMEOUT_MS = 1_000;

@@ -12,7 +12,7 @@
 import type { HostPort } from "../../config/host_port.ts";
 import type { FrontendSettings, StartSettings } from "../../config/schema/mod.ts";
 import type { ErrorCode } from "../../errors.ts";
-import type { MetricsPage } from "../../frontend/app_context.ts";
+import type { MetricsPage } from "../../observe/metrics.ts";
 import type { Series } from "../../observe/metrics.ts";
 import type { ModelCard } from "../../routing/worker_table.ts";
 

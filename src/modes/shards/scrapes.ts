@@ -1,5 +1,5 @@
 /** A shard's side of `/metrics`: asks the supervisor for the page of the whole process. */
-import type { MetricsPage } from "../../frontend/app_context.ts";
+import type { MetricsPage } from "../../observe/metrics.ts";
 
 /** For the supervisor, which itself waits less long for the other shards, ms. */
 const PAGE_TIMEOUT_MS = 2_000;

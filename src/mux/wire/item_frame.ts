@@ -9,6 +9,8 @@
  */
 import { readU32, writeU32 } from "./batch.ts";
 
+const decoder = new TextDecoder();
+
 /** Bytes before an item's value. */
 export const ITEM_PREFIX_BYTES = 6;
 
@@ -82,6 +84,11 @@ export function readValue(buf: Uint8Array, at: number, end: number, into: ItemVi
   into.start = at + head;
   into.end = end;
   return into.kind = kind;
+}
+
+/** The text of a text item's payload; bytes that are not UTF-8 become replacement characters. */
+export function decodeItemText(bytes: Uint8Array, start: number, end: number): string {
+  return decoder.decode(bytes.subarray(start, end));
 }
 
 /** Bytes that come before the payload of an item of `n` payload bytes. */
