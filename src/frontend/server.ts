@@ -46,7 +46,10 @@ export function createHttpServer(
   }, (request, response) => {
     if (!pipeline.admits(request, response)) return;
     response.once("finish", () => {
-      if (!request.complete) closeUnlessRead(request);
+      if (request.complete) return;
+      // A client that writes its whole body before it reads would never come to read the answer.
+      request.resume();
+      closeUnlessRead(request);
     });
     if (answerPlain?.(request, response) !== true) void listener(request, response);
   });

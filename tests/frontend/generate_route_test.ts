@@ -63,6 +63,35 @@ Deno.test("GenerateRoute leaves what is not for it to the router", async (t) => 
   }
 });
 
+Deno.test("GenerateRoute refuses a client that writes its whole body before it reads, and takes its next request", async (t) => {
+  const long = "x".repeat(4_000_000);
+  for (const host of ["localhost", "[::1]"]) {
+    await t.step(
+      host === "localhost" ? "past the router" : "through the router",
+      () =>
+        withFrontend({ apiKeys: ["secret"] }, async (harness) => {
+          const client = await RawClient.connect(harness.port);
+          client.socket.pause();
+          client.send(
+            `POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\ncontent-length: ${long.length}\r\n\r\n`,
+          );
+          await new Promise<void>((resolve, reject) => {
+            client.socket.write(long, (error) => error ? reject(error) : resolve());
+          });
+          client.socket.resume();
+          const answer = (text: string) => parseRaw(text) !== null;
+          assertEquals(parseRaw(await client.until(answer))!.status, 401);
+          client.text = "";
+          client.send(raw("POST /v1/chat/completions", host));
+          const stream = await harness.nextStream();
+          stream.head().data("data: [DONE]\n\n").finish().flush();
+          await client.until((text) => text.endsWith("0\r\n\r\n"));
+          await client.close();
+        }),
+    );
+  }
+});
+
 /** A route that notes whom it accepted for; the context's other members are not its. */
 function route(accept: (endpoint: string) => void) {
   const context = { accept, log: silentLogger, onUnauthorized() {}, options: DEFAULT_FRONTEND_OPTIONS };
