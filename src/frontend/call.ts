@@ -96,9 +96,8 @@ export class Call implements RelayHost {
       this.#settle("cancelled", 499, null, "the client took nothing for too long");
       this.#response.destroy();
     } else if (this.#relay.isStreaming && this.#relay.blockedSinceMs < 0) {
-      const last = this.#relay.lastWriteMs;
-      if (isLate(last, options.idleTimeoutMs)) this.#relay.breakOff("timeout");
-      else if (isLate(last, options.sseKeepAliveMs)) this.#relay.keepAlive(now);
+      if (isLate(this.#relay.lastWriteMs, options.idleTimeoutMs)) this.#relay.breakOff("timeout");
+      else if (isLate(this.#relay.lastSignMs, options.sseKeepAliveMs)) this.#relay.keepAlive(now);
     }
   }
 

@@ -22,8 +22,8 @@ export interface Flushable {
   readonly isEnding: boolean;
   /** @param now the clock's, in ms: read once for all */
   flush(now: number): void;
-  /** Its flush threw. Must not throw. */
-  flushFailed(caught: unknown): void;
+  /** A write of its threw: what its client has is not known. Must not throw. */
+  writeFailed(caught: unknown): void;
 }
 
 /** One per frontend: the touched list and the memory that touched streams gather in. */
@@ -87,6 +87,14 @@ export class FlushList {
     this.#spare = touched;
     this.#count = 0;
     this.#egress.beginFlush();
+    try {
+      this.#flushAll(touched, count, now);
+    } finally {
+      this.#egress.endFlush();
+    }
+  }
+
+  #flushAll(touched: (Flushable | null)[], count: number, now: number): void {
     let ending = 0;
     let fetched = 0;
     for (let i = 0; i < count; i++) {
@@ -105,7 +113,6 @@ export class FlushList {
       touched[i] = null;
       flushOne(stream, now);
     }
-    this.#egress.endFlush();
   }
 
   #prefetch(touched: readonly (Flushable | null)[], from: number, to: number): void {
@@ -121,7 +128,7 @@ export class FlushList {
     for (const touched of [this.#spare, this.#touched]) {
       touched.forEach((stream, index) => {
         touched[index] = null;
-        stream?.flushFailed(caught);
+        stream?.writeFailed(caught);
       });
     }
   }
@@ -132,6 +139,6 @@ function flushOne(stream: Flushable, now: number): void {
     stream.flush(now);
   } catch (caught) {
     // Those behind it are asked only now: what went wrong with one must not cost them their turn.
-    stream.flushFailed(caught);
+    stream.writeFailed(caught);
   }
 }

@@ -27,6 +27,7 @@ import type { Flushable } from "./flush_list.ts";
 import { GatheredBody } from "./gathered_body.ts";
 import { describeEnd, outcomeOf } from "./outcome_record.ts";
 import type { RelayContext, RelayHost } from "./relay_host.ts";
+import { sendBody } from "./respond.ts";
 
 const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });
 type Phase = (typeof Phase)[keyof typeof Phase];
@@ -51,6 +52,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   #lastWriteMs = -1;
   #blockedSinceMs = -1;
 
+  #keptAliveMs = -1;
   readonly #host: RelayHost;
   readonly #response: ServerResponse;
   readonly #requestId: string;
@@ -82,9 +84,14 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     return this.#phase === Phase.ending;
   }
 
-  /** When the client last got something, by the clock in ms; -1 before the first. */
+  /** When the client last got data, by the clock in ms; -1 before the first. */
   get lastWriteMs(): number {
     return this.#lastWriteMs;
+  }
+
+  /** When it last got data or was told that the stream lives; -1 before the first data. */
+  get lastSignMs(): number {
+    return Math.max(this.#lastWriteMs, this.#keptAliveMs);
   }
 
   /** Since when the client has taken nothing, by the clock in ms; -1 while it reads. */
@@ -127,9 +134,9 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const isQuiet = this.#phase === Phase.streaming && this.#isSse && this.#buffer === null &&
       this.#blockedSinceMs < 0 && this.#tail!.isAtBoundary && !this.#tail!.isDone;
     if (!isQuiet) return;
-    this.#writeNow(KEEP_ALIVE);
-    this.#lastWriteMs = now;
+    this.#keptAliveMs = now;
     this.#context.stats.keepAlives++;
+    this.#writeNow(KEEP_ALIVE);
   }
 
   onData(bytes: Uint8Array, start: number, end: number): void {
@@ -145,7 +152,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     } else {
       this.#openChunk(bytes, start, end, length);
     }
-    if (!this.#isTouched) this.#touch();
+    this.#touch();
     // Written in pieces, so that a full socket is noticed.
     if (this.#end - this.#start >= MAX_SLAB_CHUNK_BYTES) this.#writePending();
   }
@@ -193,7 +200,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   }
 
   /** A write threw: what the client has is not known, so its connection is cut. */
-  flushFailed(caught: unknown): void {
+  writeFailed(caught: unknown): void {
     const isCounted = this.#phase === Phase.over;
     this.abandon("internal_error");
     this.#response.destroy();
@@ -208,8 +215,8 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   }
 
   #touch(): void {
+    if (!this.#isTouched) this.#context.flushList.touch(this);
     this.#isTouched = true;
-    this.#context.flushList.touch(this);
   }
 
   #takeHead(head: HeadNote): void {
@@ -269,20 +276,23 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const frame = frameChunk(buffer, this.#start, this.#end);
     stats.chunksOut++;
     stats.bytesOut += this.#end - this.#start;
-    if (isLast) return this.#sink!.writeLast(buffer, frame, this.#start, this.#end, this.#end + 2);
-    this.#tail?.push(buffer, this.#start, this.#end);
-    if (!this.#sink!.write(buffer, frame, this.#start, this.#end, this.#end + 2)) this.onBlocked();
+    try {
+      if (isLast) return this.#sink!.writeLast(buffer, frame, this.#start, this.#end, this.#end + 2);
+      this.#tail?.push(buffer, this.#start, this.#end);
+      if (!this.#sink!.write(buffer, frame, this.#start, this.#end, this.#end + 2)) this.onBlocked();
+    } catch (caught) {
+      this.writeFailed(caught);
+    }
   }
 
+  /** Writes what is no item, in memory of its own. No chunk may be open. */
   #writeNow(text: Uint8Array): void {
-    const start = this.#headRoom + PREFIX_BYTES;
-    const end = start + text.length;
-    const buffer = ownChunk(text.length, this.#headRoom);
-    this.#headRoom = 0;
-    buffer.set(text, start);
-    const frame = frameChunk(buffer, start, end);
-    this.#tail?.push(buffer, start, end);
-    if (!this.#sink!.write(buffer, frame, start, end, end + 2)) this.onBlocked();
+    if (this.isOver) return;
+    this.#start = this.#headRoom + PREFIX_BYTES;
+    this.#end = this.#start + text.length;
+    this.#buffer = ownChunk(text.length, this.#headRoom);
+    this.#buffer.set(text, this.#start);
+    this.#writePending();
   }
 
   /** The client's socket is full: nothing is taken from the anchor until it is not. */
@@ -336,15 +346,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const body = this.#gathered!.join();
     this.#phase = Phase.over;
     this.#gathered = null;
-    const response = this.#response;
-    if (!response.destroyed) {
-      response.writeHead(status, {
-        "content-type": contentType,
-        "content-length": body.length,
-        "x-request-id": this.#requestId,
-      });
-      response.end(body);
-    }
+    sendBody(this.#response, status, contentType, body, this.#requestId);
     this.#host.onComplete(outcome, this.#summary);
   }
 
@@ -352,11 +354,12 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     if (outcome !== "ok") return this.#closeStream(outcome as BreakReason);
     // The end leaves with the last chunk, and both with whatever else this read brought.
     this.#phase = Phase.ending;
-    if (!this.#isTouched) this.#touch();
+    this.#touch();
   }
 
   #closeStream(reason: BreakReason): void {
     if (this.#buffer !== null) this.#writePending();
+    if (this.isOver) return;
     const outcome: Outcome = reason === "shutting_down" ? "truncated" : reason;
     const tail = this.#tail;
     if (tail === null) {
@@ -376,9 +379,11 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   }
 
   #finish(outcome: Outcome): void {
+    if (this.#buffer !== null) this.#writePending(true);
+    else if (!this.isOver) this.#sink!.end();
+    // A write that failed has ended it already.
+    if (this.isOver) return;
     this.#phase = Phase.over;
-    if (this.#buffer === null) this.#sink!.end();
-    else this.#writePending(true);
     this.#host.onComplete(outcome, this.#summary);
   }
 

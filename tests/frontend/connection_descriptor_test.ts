@@ -5,7 +5,7 @@ import type { ServerResponse } from "node:http";
 import { chooseEgress } from "../../src/frontend/egress/choose.ts";
 import { DirectSend } from "../../src/frontend/egress/direct_send.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
-import { connected, directWays, GET, openDescriptors, withSink } from "../support/direct_sink.ts";
+import { connected, directWays, GET, openDescriptors, SINK_HOST, withSink } from "../support/direct_sink.ts";
 import { FrontendHarness, rawChat, RawClient } from "../support/frontend_harness.ts";
 import { until } from "../support/until.ts";
 
@@ -16,7 +16,7 @@ for (const [way, egress] of directWays()) {
     const before = openDescriptors();
     const serve = async (response: ServerResponse) => {
       response.writeHead(200);
-      const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+      const sink = egress.sink(response, SINK_HOST);
       const buffer = ownChunk(1);
       const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
       sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
@@ -39,7 +39,7 @@ for (const [way, egress] of directWays()) {
     Deno.test(`SocketSink by ${way} duplicates nothing when its ${how} comes before the head is out`, async () => {
       const serve = (response: ServerResponse) => {
         response.writeHead(200);
-        const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+        const sink = egress.sink(response, SINK_HOST);
         const buffer = ownChunk(1);
         const frame = frameChunk(buffer, PREFIX_BYTES, PREFIX_BYTES + 1);
         sink.write(buffer, frame, PREFIX_BYTES, PREFIX_BYTES + 1, PREFIX_BYTES + 3);
@@ -84,7 +84,7 @@ for (const [way, egress] of directWays()) {
     const serve = async (response: ServerResponse) => {
       const isLast = ++served === 2;
       response.writeHead(200);
-      const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+      const sink = egress.sink(response, SINK_HOST);
       const write = (room: number) => {
         const buffer = ownChunk(1, room);
         const at = room + PREFIX_BYTES;

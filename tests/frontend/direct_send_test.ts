@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { deadline } from "@std/async";
 import type { ServerResponse } from "node:http";
 import net from "node:net";
@@ -6,10 +6,10 @@ import tls from "node:tls";
 import { chooseEgress } from "../../src/frontend/egress/choose.ts";
 import { DescriptorTable } from "../../src/frontend/egress/descriptor_table.ts";
 import { closeAbandoned, DirectSend, useDescriptorTable } from "../../src/frontend/egress/direct_send.ts";
-import type { SendRing } from "../../src/frontend/egress/send_ring.ts";
+import { SendRing } from "../../src/frontend/egress/send_ring.ts";
 import { SocketSink } from "../../src/frontend/egress/socket_sink.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "../../src/frontend/egress/chunk_slab.ts";
-import { connected, directWays, GET, openDescriptors, withSink } from "../support/direct_sink.ts";
+import { connected, directWays, GET, openDescriptors, SINK_HOST, withSink } from "../support/direct_sink.ts";
 import { parseRaw } from "../support/frontend_harness.ts";
 import { until } from "../support/until.ts";
 
@@ -17,6 +17,37 @@ const LIMIT_MS = 10_000;
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 await chooseEgress("auto"); // what is loaded once stays open, and is no leak of a test
+
+Deno.test({
+  name:
+    "SendRing tells every target of a hand-over, whoever throws, before the memory is used again (needs io_uring)",
+  ignore: SendRing.open() === null,
+}, async () => {
+  const ring = SendRing.open()!;
+  const { socket, client, close } = await connected();
+  const direct = DirectSend.open(socket)!;
+  const told: string[] = [];
+  const memory = bytes("abcdef");
+  const noting = (name: string) => ({ onSent: (sent: number) => void told.push(`${name} ${sent}`) });
+  const throwing = (name: string) => ({
+    onSent() {
+      throw new Error(name);
+    },
+  });
+  ring.begin();
+  ring.send(direct.descriptor, memory, 0, 2, throwing("first"), true);
+  ring.send(direct.descriptor, memory, 2, 4, throwing("second"), true);
+  ring.send(direct.descriptor, memory, 4, 6, noting("c"), true);
+  ring.send(-1, memory, 0, 6, noting("bad"), false);
+  assertThrows(() => ring.flush(), Error, "first");
+  assertEquals(told, ["c 2", "bad -9"]);
+  // Nothing is left over for the next hand-over.
+  ring.send(direct.descriptor, memory, 0, 1, noting("next"), true);
+  assertEquals(told.slice(2), ["next 1"]);
+  await client.until((text) => text === "abcdefa");
+  direct.close();
+  await close();
+});
 
 Deno.test("DirectSend.open duplicates the descriptor, and close gives it back once", async () => {
   const { socket, client, close } = await connected();
@@ -141,7 +172,7 @@ for (const [way, egress] of directWays()) {
     const serve = (response: ServerResponse) => {
       response.writeHead(200);
       let number = 0;
-      const sink = egress.sink(response, { onWritable: () => resume(), onBlocked: () => {} });
+      const sink = egress.sink(response, { ...SINK_HOST, onWritable: () => resume() });
       const write = (size: number): boolean => {
         const text = `${number++}.`.padEnd(size, String.fromCharCode(97 + number % 26));
         expected += text;
@@ -191,7 +222,7 @@ Deno.test("chooseEgress finds that head and end of a response can leave with chu
   const egress = await chooseEgress("ffi");
   const serve = (response: ServerResponse) => {
     response.writeHead(200);
-    const sink = egress.sink(response, { onWritable() {}, onBlocked() {} });
+    const sink = egress.sink(response, SINK_HOST);
     response.end(`${sink.headRoom > 0}`);
   };
   await withSink(serve, async (client) => {
@@ -221,7 +252,7 @@ Deno.test("SocketSink completes the last send wherever the kernel cuts it, and k
       response.writeHead(200);
       const sink = new SocketSink(
         response,
-        { onWritable() {}, onBlocked() {} },
+        SINK_HOST,
         shortRing(response, cut),
         true,
       );

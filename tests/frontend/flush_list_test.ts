@@ -1,7 +1,9 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ServerResponse } from "node:http";
 import { type Flushable, FlushList } from "../../src/frontend/flush_list.ts";
 import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import type { ScriptedStream } from "../support/scripted_plane.ts";
+import { until } from "../support/until.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 Deno.test("FlushList flushes those that end behind the others, whoever throws, and ends what the egress began", () => {
@@ -19,7 +21,7 @@ Deno.test("FlushList flushes those that end behind the others, whoever throws, a
       said.push(name);
       if (fails) throw new Error("no");
     },
-    flushFailed: (caught) => said.push(`${name} failed: ${(caught as Error).message}`),
+    writeFailed: (caught) => said.push(`${name} failed: ${(caught as Error).message}`),
   });
   for (const one of [stream("a"), stream("b", true), stream("c")]) list.touch(one);
   list.flush();
@@ -52,7 +54,7 @@ Deno.test("FlushList that is flushed from within a flush loses nobody", () => {
       said.push(name);
       inside();
     },
-    flushFailed() {},
+    writeFailed() {},
   });
   const again = () => {
     list.touch(stream("b", true));
@@ -81,7 +83,7 @@ for (const at of ["beginFlush", "endFlush"] as const) {
       isEnding: false,
       prefetch: () => 0,
       flush: () => said.push(name),
-      flushFailed: (caught) => said.push(`${name} failed: ${(caught as Error).message}`),
+      writeFailed: (caught) => said.push(`${name} failed: ${(caught as Error).message}`),
     });
     list.touch(stream("a"));
     list.touch(stream("b"));
@@ -97,7 +99,39 @@ for (const at of ["beginFlush", "endFlush"] as const) {
   });
 }
 
-Deno.test("Relay whose write throws is cut off and counted once; the next stream is well", () =>
+/** What a relay does when its write throws: while items come, at the end of a read, as it ends, as it is broken off. */
+const THROWING: readonly [when: string, act: (stream: ScriptedStream) => void][] = [
+  ["within a read", (stream) => stream.data("data: ".padEnd(9_000, "x"))],
+  ["at the end of a read", (stream) => stream.data("data: 2\n\n").flush()],
+  ["with the last chunk", (stream) => stream.data("data: [DONE]\n\n").finish().flush()],
+  ["with an error event", (stream) => stream.drop()],
+];
+
+for (const [when, act] of THROWING) {
+  Deno.test(`Relay whose write throws ${when} is cut off and counted once`, () =>
+    withFrontend({ egress: "portable" }, async (harness) => {
+      const { write } = ServerResponse.prototype;
+      const client = await RawClient.connect(harness.port);
+      client.send(rawChat());
+      const stream = await harness.nextStream();
+      stream.head().data("data: 1\n\n").flush();
+      await client.until((text) => text.includes("data: 1"));
+      ServerResponse.prototype.write = () => {
+        throw new Error("out of order");
+      };
+      try {
+        act(stream);
+      } finally {
+        ServerResponse.prototype.write = write;
+      }
+      await client.closed();
+      assertEquals(harness.outcomes(), { internal_error: 1 });
+      assert(stream.hasEnded || stream.cancelled !== null);
+      await until(() => harness.node.openRequests === 0, "no open request");
+    }));
+}
+
+Deno.test("Relay whose first write throws is cut off and counted once; the next stream is well", () =>
   withFrontend({ egress: "portable" }, async (harness) => {
     const { write } = ServerResponse.prototype;
     const client = await RawClient.connect(harness.port);

@@ -88,6 +88,23 @@ Deno.test("Call breaks a stream off when a record is too long in coming", () => 
   }, { clock });
 });
 
+Deno.test("Call breaks a silent stream off though its client is sent keep-alives", () => {
+  const clock = new VirtualClock();
+  return withFrontend({ idleTimeoutMs: 4_000, sseKeepAliveMs: 1_000 }, async (harness) => {
+    const client = await RawClient.connect(harness.port);
+    client.send(rawChat());
+    const stream = await harness.nextStream();
+    stream.head().data("data: 1\n\n").flush();
+    clock.advance(3_900);
+    assertEquals([stream.cancelled, harness.node.stats.keepAlives], [null, 3]);
+    clock.advance(400);
+    assertEquals(stream.cancelled, "timeout");
+    await client.until((text) => text.endsWith("\r\n0\r\n\r\n"));
+    assertEquals(harness.outcomes(), { timeout: 1 });
+    await client.close();
+  }, { clock });
+});
+
 Deno.test("Call closes the connection of a client that takes nothing for too long", () => {
   const clock = new VirtualClock();
   return withFrontend({ stallTimeoutMs: 1_000 }, async (harness) => {

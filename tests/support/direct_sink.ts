@@ -2,9 +2,12 @@
 import { createServer, type ServerResponse } from "node:http";
 import net from "node:net";
 import { SendRing } from "../../src/frontend/egress/send_ring.ts";
-import type { Egress } from "../../src/frontend/egress/sink.ts";
+import type { Egress, SinkHost } from "../../src/frontend/egress/sink.ts";
 import { directEgress, ringEgress } from "../../src/frontend/egress/socket_sink.ts";
 import { RawClient } from "./frontend_harness.ts";
+
+/** A host that nothing matters to. */
+export const SINK_HOST: SinkHost = Object.freeze({ onWritable() {}, onBlocked() {}, writeFailed() {} });
 
 /** Descriptors that this process has open. */
 export function openDescriptors(): number {

@@ -6,6 +6,9 @@ import type { Anchor, Sender, StreamConsumer, StreamEnd, Ticket } from "../../sr
 import type { ResponsePlane } from "../../src/plane/types.ts";
 
 const encoder = new TextEncoder();
+const READ_BYTES = 65_536;
+/** Between two items: their headers. */
+const GAP_BYTES = 21;
 
 /** The worker's hold on one stream; also the anchor that the frontend was given. */
 export class ScriptedStream implements Anchor {
@@ -58,15 +61,14 @@ export class ScriptedStream implements Anchor {
     return this.#push(() => this.#consumer.onNote(text));
   }
 
-  /** One data item. It is scribbled over after the call, as the real planes' buffers are. */
+  /** One data item, somewhere in the buffer of the plane's reads. It is scribbled over after the call, as there. */
   data(item: string | Uint8Array): this {
     const bytes = typeof item === "string" ? encoder.encode(item) : item;
     return this.#push(() => {
-      const read = new Uint8Array(bytes.length + 7);
-      read.set(bytes, 3);
+      const { buffer, at } = this.#plane.read(bytes);
       this.delivered += bytes.length;
-      this.#consumer.onData(read, 3, 3 + bytes.length);
-      read.fill(0x3f);
+      this.#consumer.onData(buffer, at, at + bytes.length);
+      buffer.fill(0x3f, at, at + bytes.length);
     });
   }
 
@@ -121,6 +123,9 @@ export class ScriptedStream implements Anchor {
 
 /** {@linkcode ResponsePlane} whose streams the test drives. */
 export class ScriptedPlane implements ResponsePlane {
+  /** All reads go through it, as those of a connection do: items lie at any offset, one behind the other. */
+  readonly #reads = new Uint8Array(READ_BYTES).subarray(1);
+  #at = 0;
   readonly streams: ScriptedStream[] = [];
   #callback: () => void = () => {};
   #next = 1n;
@@ -156,6 +161,16 @@ export class ScriptedPlane implements ResponsePlane {
 
   onDelivered(callback: () => void): void {
     this.#callback = callback;
+  }
+
+  /** Where an item lies while it is delivered. */
+  read(item: Uint8Array): { readonly buffer: Uint8Array; readonly at: number } {
+    if (item.length + GAP_BYTES > this.#reads.length) return { buffer: item.slice(), at: 0 };
+    if (this.#at + GAP_BYTES + item.length > this.#reads.length) this.#at = 0;
+    const at = this.#at + GAP_BYTES;
+    this.#reads.set(item, at);
+    this.#at = at + item.length;
+    return { buffer: this.#reads, at };
   }
 
   /** The end of a read. */

@@ -106,7 +106,7 @@ function probeOwnHead(): Promise<boolean> {
   let served = 0;
   const server = createServer((_request, response) => {
     response.writeHead(200);
-    const sink = directEgress(true).sink(response, { onWritable() {}, onBlocked() {} });
+    const sink = directEgress(true).sink(response, { onWritable() {}, onBlocked() {}, writeFailed() {} });
     const { headRoom } = sink;
     if (headRoom === 0) return resolve(false);
     const send = (way: "write" | "writeLast", text: string, room: number) => {

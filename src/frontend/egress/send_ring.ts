@@ -40,7 +40,7 @@ const SYMBOLS = {
 
 /** Told how its send went, if it asked for that or the kernel did not take everything. */
 export interface RingTarget {
-  /** Of `buffer[start, end)` the kernel took `sent` bytes; a negative number is its error. */
+  /** Of `buffer[start, end)` the kernel took `sent` bytes; a negative number is its error. Should not throw. */
   onSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void;
 }
 
@@ -66,6 +66,8 @@ export class SendRing {
   #batching = false;
   #count = 0;
   #tail = 0;
+  /** What the first target of this hand-over threw, until all have been told. */
+  #thrown: { readonly error: unknown } | null = null;
   readonly #targets: (RingTarget | null)[] = new Array(ENTRIES).fill(null);
   readonly #buffers: (Uint8Array<ArrayBuffer> | null)[] = new Array(ENTRIES).fill(null);
   readonly #starts = new Int32Array(ENTRIES);
@@ -155,6 +157,10 @@ export class SendRing {
     }
     this.#reap();
     if (left > 0) this.#takeBack(left);
+    const thrown = this.#thrown;
+    if (thrown === null) return;
+    this.#thrown = null;
+    throw thrown.error;
   }
 
   /** Returns how many sends the kernel took; it takes all of them unless it is out of memory. */
@@ -183,7 +189,12 @@ export class SendRing {
     const end = this.#ends[slot]!;
     // Nearly every send: its target, whose memory is cold by now, is not touched.
     if (sent === end - start && this.#wantsResult[slot] === 0) return;
-    target.onSent(sent, buffer, start, end);
+    try {
+      target.onSent(sent, buffer, start, end);
+    } catch (error) {
+      // Those behind it have been sent too, out of memory that will be used again: they are told now or never.
+      this.#thrown ??= { error };
+    }
   }
 
   #reap(): void {

@@ -44,6 +44,8 @@ export interface SinkHost {
   onWritable(): void;
   /** A write that returned true has turned out to be too much: from now on the sink is blocked. */
   onBlocked(): void;
+  /** A write that returned has thrown since: what the client has is not known. */
+  writeFailed(caught: unknown): void;
 }
 
 /** One way out of the process; one per frontend. */

@@ -132,6 +132,14 @@ export class SocketSink implements SseSink, RingTarget {
   }
 
   onSent(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
+    try {
+      this.#takeResult(sent, buffer, start, end);
+    } catch (caught) {
+      this.#host.writeFailed(caught);
+    }
+  }
+
+  #takeResult(sent: number, buffer: Uint8Array<ArrayBuffer>, start: number, end: number): void {
     if (this.#isEnding) return this.#onLastSent(sent, buffer, start, end);
     if (sent === end - start) return;
     const socket = this.#socket;
