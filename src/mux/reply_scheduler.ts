@@ -115,6 +115,7 @@ export class ReplyScheduler {
 
   #visit(now: number): void {
     let wait = Infinity;
+    let thrown: { readonly error: unknown } | null = null;
     for (const lane of this.#due) {
       const allowedAt = lane.lastReplyAt + this.#floorMs;
       // A timer may fire a fraction of a millisecond early; that is no reason for another one.
@@ -126,12 +127,19 @@ export class ReplyScheduler {
       // Data that went out in the meantime may have carried everything.
       if (!lane.owesReplies) continue;
       lane.lastReplyAt = now;
-      lane.writeReplies();
+      try {
+        lane.writeReplies();
+      } catch (error) {
+        // The other lanes have their turn, now and from now on.
+        thrown ??= { error };
+      }
     }
     this.#wantedMs = -1;
-    if (this.#due.size === 0) return;
-    const delay = Math.max(wait, this.#lingerMs);
-    this.#want(now + delay - this.#lingerMs);
-    this.#setTimer(delay);
+    if (this.#due.size > 0) {
+      const delay = Math.max(wait, this.#lingerMs);
+      this.#want(now + delay - this.#lingerMs);
+      this.#setTimer(delay);
+    }
+    if (thrown !== null) throw thrown.error;
   }
 }

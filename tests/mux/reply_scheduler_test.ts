@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { type ReplyingLane, ReplyScheduler } from "../../src/mux/reply_scheduler.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
@@ -129,4 +129,23 @@ Deno.test("ReplyScheduler forgets a lane that is removed, with its timer or at t
     clock.advance(1);
     assertEquals(lane.writtenAt.length, before + 1);
   }
+});
+
+Deno.test("ReplyScheduler visits every lane, then and later, whichever throws", () => {
+  const { clock, scheduler, lane, read } = world();
+  const bad: ReplyingLane = {
+    owesReplies: true,
+    lastReplyAt: -Infinity,
+    writeReplies() {
+      throw new Error("no");
+    },
+  };
+  scheduler.add(bad);
+  read();
+  assertThrows(() => clock.advance(1), Error, "no");
+  assertEquals(lane.writtenAt, [1]);
+  clock.advance(20);
+  read();
+  clock.advance(1);
+  assertEquals(lane.writtenAt, [1, clock.now()]);
 });
