@@ -28,7 +28,6 @@ export interface GenerateRequest {
   readonly model: string;
   readonly stream: boolean;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
   /** When its head had been read, by the clock in ms. */
   readonly arrivedMs: number;
 }
@@ -44,14 +43,17 @@ export class Call implements RelayHost {
   readonly #startedMs: number;
   readonly #tried: Worker[] = [];
   #worker: Worker | null = null;
+  /** For another try; let go with the first record, as a prompt may be large and its answer long. */
+  #body: Uint8Array | null;
   #hadRecord = false;
   /** When the worker took the request, by the clock in ms; -1 until it has. */
   #acceptedMs = -1;
   #completedMs = -1;
 
-  constructor(context: CallContext, request: GenerateRequest, response: ServerResponse) {
+  constructor(context: CallContext, request: GenerateRequest, body: Uint8Array, response: ServerResponse) {
     this.#context = context;
     this.#request = request;
+    this.#body = body;
     this.#response = response;
     this.#split = new TtftSplit(request.arrivedMs);
     this.#startedMs = context.clock.now();
@@ -110,6 +112,7 @@ export class Call implements RelayHost {
 
   onFirstRecord(): void {
     this.#hadRecord = true;
+    this.#body = null;
     const now = this.#context.clock.now();
     if (this.#acceptedMs < 0) this.#acceptedMs = now;
     this.#split.firstRecord(now);
@@ -147,7 +150,8 @@ export class Call implements RelayHost {
     try {
       const anchor = context.plane.register(this.#relay, worker.instanceId);
       this.#relay.attach(anchor);
-      const { id, path, model, stream, headers, body } = request;
+      const { id, path, model, stream, headers } = request;
+      const body = this.#body!;
       const payload = encodeRequestMessage({ id, path, model, stream, ticket: anchor.ticket, headers, body });
       this.#split.dispatched(context.clock.now());
       context.messenger

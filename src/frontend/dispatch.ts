@@ -76,7 +76,7 @@ export class Dispatcher {
     readBody(request, maxBodyBytes, this.#budget, (error, body) => {
       this.#reading--;
       if (error !== null) this.#refuse(response, id, error);
-      else this.#dispatch(endpoint, request, response, { id, arrivedMs, body });
+      else this.#dispatch(endpoint, request, response, { id, arrivedMs }, body);
       this.#checkIdle();
     });
   }
@@ -107,9 +107,10 @@ export class Dispatcher {
     endpoint: Endpoint,
     request: IncomingMessage,
     response: ServerResponse,
-    read: Pick<GenerateRequest, "id" | "arrivedMs" | "body">,
+    read: Pick<GenerateRequest, "id" | "arrivedMs">,
+    body: Uint8Array,
   ): void {
-    const { id, body } = read;
+    const { id } = read;
     if (response.destroyed) {
       return this.#refuse(response, id, new TokenplaneError("cancelled", "Client left"));
     }
@@ -121,6 +122,7 @@ export class Dispatcher {
       call = new Call(
         this.#context,
         { ...read, endpoint, path: ENDPOINT_PATHS[endpoint], model, stream, headers },
+        body,
         response,
       );
     } catch (error) {
