@@ -1,4 +1,5 @@
 /** A frontend on a real port, over a scripted plane and messenger. */
+import { deadline } from "@std/async";
 import net from "node:net";
 import type { Clock } from "../../src/clock.ts";
 import { FrontendNode, type FrontendParts } from "../../src/frontend/node.ts";
@@ -7,6 +8,8 @@ import { OUTCOMES } from "../../src/outcome.ts";
 import { decodeRequestMessage, type RequestMessage } from "../../src/plane/request_message.ts";
 import { instanceIdOf, ScriptedMessenger } from "./scripted_messenger.ts";
 import { ScriptedPlane, type ScriptedStream } from "./scripted_plane.ts";
+
+const UNTIL_MS = 30_000;
 
 /** What one test works with. */
 export class FrontendHarness {
@@ -149,7 +152,12 @@ export class RawClient {
   }
 
   /** Waits until what was read satisfies `isEnough`, or the connection is closed. */
+  /** Waits for what makes `isEnough` true, or the end of the connection. Throws after half a minute: it never came. */
   async until(isEnough: (text: string) => boolean): Promise<string> {
+    return await deadline(this.#until(isEnough), UNTIL_MS);
+  }
+
+  async #until(isEnough: (text: string) => boolean): Promise<string> {
     while (!isEnough(this.text) && !this.isClosed) {
       await new Promise<void>((resolve) => this.#checks.push(resolve));
     }
