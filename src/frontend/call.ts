@@ -7,6 +7,7 @@ import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import type { Outcome } from "../outcome.ts";
 import type { SummaryNote } from "../plane/notes.ts";
 import { encodeRequestMessage, GENERATE_HANDLER } from "../plane/request_message.ts";
+import type { Placement } from "../routing/placement.ts";
 import type { NoWorker } from "../routing/router.ts";
 import type { Worker } from "../routing/worker_table.ts";
 import type { CallContext } from "./dispatch.ts";
@@ -42,7 +43,7 @@ export class Call implements RelayHost {
   readonly #split: TtftSplit;
   readonly #startedMs: number;
   readonly #tried: Worker[] = [];
-  #worker: Worker | null = null;
+  #placement: Placement | null = null;
   /** For another try; let go with the first record, as a prompt may be large and its answer long. */
   #body: Uint8Array | null;
   #hadRecord = false;
@@ -115,6 +116,7 @@ export class Call implements RelayHost {
     this.#body = null;
     const now = this.#context.clock.now();
     if (this.#acceptedMs < 0) this.#acceptedMs = now;
+    this.#placement?.prefilled();
     this.#split.firstRecord(now);
     this.#record.firstRecord((now - this.#startedMs) / 1000);
   }
@@ -139,14 +141,14 @@ export class Call implements RelayHost {
       this.#relay.detach("another try");
       if (this.#tried.length >= context.options.maxAttempts) return this.#fail(last);
     }
-    const worker = context.router.pick(request.model, this.#tried);
-    if (typeof worker === "string") return this.#fail(last ?? noWorkerError(worker, request.model));
+    const placement = context.router.place({ model: request.model, blocks: null, wanted: null }, this.#tried);
+    if (typeof placement === "string") return this.#fail(last ?? noWorkerError(placement, request.model));
+    const { worker } = placement;
     if (last === null) this.#record.start();
     else context.relay.stats.retries++;
     this.#tried.push(worker);
-    this.#worker = worker;
+    this.#placement = placement;
     this.#acceptedMs = -1;
-    worker.inFlight++;
     try {
       const anchor = context.plane.register(this.#relay, worker.instanceId);
       this.#relay.attach(anchor);
@@ -227,8 +229,12 @@ export class Call implements RelayHost {
   }
 
   #releaseWorker(): void {
-    if (this.#worker !== null) this.#worker.inFlight--;
-    this.#worker = null;
+    this.#placement?.release();
+    this.#placement = null;
+  }
+
+  get #worker(): Worker | null {
+    return this.#placement?.worker ?? null;
   }
 }
 

@@ -6,6 +6,7 @@ import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { MetricsPage } from "../observe/metrics.ts";
 import type { ResponsePlane } from "../plane/types.ts";
+import { LeastLoaded } from "../routing/policies/least_loaded.ts";
 import { Router } from "../routing/router.ts";
 import { type ModelCard, WorkerTable } from "../routing/worker_table.ts";
 import { createApp } from "./app.ts";
@@ -89,7 +90,7 @@ export class FrontendNode {
       log: this.#log,
       messenger,
       plane,
-      router: new Router(table),
+      router: new Router(table, new LeastLoaded(table.board)),
       options,
       relay: { stats, flushList: this.#flushList, maxGatherBytes: options.maxGatherBytes },
       onWorkerLost: (worker, reason) => suspect(this.#joinContext(), worker, reason),

@@ -1,4 +1,7 @@
-/** Which worker gets a request: the one with the least in flight here; among equals they take turns. */
+/** Which worker gets a request: takes out who cannot take it, and lets the policy choose among the others. */
+import { Load, type LoadBoard } from "./load_board.ts";
+import { Placement } from "./placement.ts";
+import type { Policy, RouteRequest } from "./policies/policy.ts";
 import type { Worker, WorkerTable } from "./worker_table.ts";
 
 /** Why there is no worker for a request. */
@@ -7,33 +10,44 @@ export type NoWorker = "unknown_model" | "unavailable" | "all_tried" | "all_busy
 /** Picks workers of one table. */
 export class Router {
   readonly #table: WorkerTable;
-  #turn = 0;
+  readonly #policy: Policy;
+  readonly #board: LoadBoard;
+  /** Workers that may be chosen; reused from request to request. */
+  readonly #candidates: Worker[] = [];
 
-  constructor(table: WorkerTable) {
+  constructor(table: WorkerTable, policy: Policy) {
     this.#table = table;
+    this.#policy = policy;
+    this.#board = table.board;
   }
 
-  /** A worker for `model` that is not among `tried`, or why there is none. */
-  pick(model: string, tried: readonly Worker[] = []): Worker | NoWorker {
-    const candidates = this.#table.serving(model);
-    const count = candidates.length;
-    if (count === 0) {
+  /** A worker that is not among `tried` and that the request counts for from now on, or why there is none. */
+  place(request: RouteRequest, tried: readonly Worker[] = []): Placement | NoWorker {
+    const { model } = request;
+    const serving = this.#table.serving(model);
+    if (serving.length === 0) {
       if (tried.length > 0) return "all_tried";
       // While nobody serves anything, as behind a restart, which models there are is not known.
       const { isServing } = this.#table;
       const isExpected = !isServing || this.#table.knows(model) || this.#table.servedLately(model);
       return isExpected ? "unavailable" : "unknown_model";
     }
-    let best: Worker | null = null;
+    const candidates = this.#candidates;
+    candidates.length = 0;
     let isAnyBusy = false;
-    const first = this.#turn++ % count;
-    for (let i = 0; i < count; i++) {
-      const worker = candidates[(first + i) % count]!;
+    for (const worker of serving) {
       if (tried.includes(worker)) continue;
-      const { capacity } = worker.info;
-      if (capacity > 0 && worker.inFlight >= capacity) isAnyBusy = true;
-      else if (best === null || worker.inFlight < best.inFlight) best = worker;
+      if (this.#isFull(worker)) isAnyBusy = true;
+      else candidates.push(worker);
     }
-    return best ?? (isAnyBusy ? "all_busy" : "all_tried");
+    if (candidates.length === 0) return isAnyBusy ? "all_busy" : "all_tried";
+    const worker = this.#policy.choose(candidates, request);
+    if (worker === null) return tried.length > 0 ? "all_tried" : isAnyBusy ? "all_busy" : "unavailable";
+    return new Placement(worker, this.#board, this.#policy.place?.(worker, request) ?? null);
+  }
+
+  #isFull({ info: { capacity }, inFlight, row }: Worker): boolean {
+    // A worker without a row is counted by this shard alone.
+    return capacity > 0 && Math.max(inFlight, this.#board.total(row, Load.requests)) >= capacity;
   }
 }

@@ -11,6 +11,8 @@
 import type { Clock, TimerHandle } from "../clock.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { InstanceId } from "../../transports/contract.ts";
+import { workerIdOf } from "../messenger/worker_id.ts";
+import { LoadBoard } from "./load_board.ts";
 import { ModelIndex } from "./model_index.ts";
 import { RecentModels } from "./recent_models.ts";
 
@@ -39,8 +41,10 @@ export class Worker {
   readonly instanceId: InstanceId;
   info: WorkerInfo;
   state: WorkerState = "ready";
-  /** Requests of this frontend that it is working on. Written by the dispatcher alone. */
+  /** Requests of this shard that it is working on. Written by `Placement` alone. */
   inFlight = 0;
+  /** Its row of the load board; -1 when it has none. Written by the table alone. */
+  row = -1;
   /** By the clock, in ms. */
   lastHeardMs: number;
   lostAtMs = 0;
@@ -58,6 +62,8 @@ export interface WorkerTableOptions {
   readonly joinIntervalMs: number;
   readonly lostGraceMs: number;
   readonly maxWorkers: number;
+  /** Where the load of all shards is counted. Default: one of its own. */
+  readonly board?: LoadBoard;
   readonly log?: Logger;
   /** A worker is gone for good; called once per worker. */
   readonly onGone?: (worker: Worker) => void;
@@ -74,6 +80,7 @@ const SILENT_INTERVALS = 3;
 
 /** Who may get a request. */
 export class WorkerTable {
+  readonly board: LoadBoard;
   readonly #options: WorkerTableOptions;
   readonly #log: Logger;
   readonly #workers = new Map<InstanceId, Worker>();
@@ -86,6 +93,7 @@ export class WorkerTable {
 
   constructor(options: WorkerTableOptions) {
     this.#options = options;
+    this.board = options.board ?? new LoadBoard(LoadBoard.allocate(options.maxWorkers, 1), 1, 0);
     this.#log = options.log ?? silentLogger;
   }
 
@@ -150,6 +158,7 @@ export class WorkerTable {
       return null;
     }
     const worker = new Worker(info, now);
+    worker.row = this.board.enter(workerIdOf(info.instanceId));
     this.#workers.set(info.instanceId, worker);
     const models = info.models.slice(0, LOGGED_MODELS).map((card) => card.id);
     if (info.models.length > models.length) models.push(`and ${info.models.length - models.length} more`);
@@ -192,7 +201,7 @@ export class WorkerTable {
   remove(worker: Worker, reason: string): void {
     if (worker.state === "gone") return;
     const wasReady = worker.state === "ready";
-    worker.state = "gone";
+    this.#forget(worker);
     this.#workers.delete(worker.instanceId);
     this.#log.info("worker_left", { worker: worker.instanceId, reason });
     this.#models.drop(worker);
@@ -206,10 +215,16 @@ export class WorkerTable {
     this.#isClosed = true;
     if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
     this.#timer = null;
-    for (const worker of this.#workers.values()) worker.state = "gone";
+    for (const worker of this.#workers.values()) this.#forget(worker);
     this.#workers.clear();
     this.#models.clear();
     this.#recent.clear();
+  }
+
+  #forget(worker: Worker): void {
+    worker.state = "gone";
+    this.board.leave(worker.row);
+    worker.row = -1;
   }
 
   #enter(worker: Worker, state: WorkerState): void {

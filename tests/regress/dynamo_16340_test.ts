@@ -11,7 +11,7 @@ Deno.test("WorkerTable takes a worker in without a look at those that have left"
   const table = new WorkerTable({ clock, joinIntervalMs: 2_000, lostGraceMs: 500, maxWorkers: 4_096 });
   let reads = 0;
   const info = (number: number): WorkerInfo => ({
-    instanceId: `worker-${number}`,
+    instanceId: `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`,
     get models() {
       reads++;
       return [{ id: "m", created: 0, ownedBy: "test" }];

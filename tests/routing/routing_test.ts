@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { createLogger } from "../../src/observe/log.ts";
-import { Router } from "../../src/routing/router.ts";
+import { Load, LoadBoard } from "../../src/routing/load_board.ts";
+import { Placement } from "../../src/routing/placement.ts";
+import { LeastLoaded } from "../../src/routing/policies/least_loaded.ts";
+import { type NoWorker, Router } from "../../src/routing/router.ts";
 import { type Worker, WorkerTable } from "../../src/routing/worker_table.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
@@ -12,7 +15,20 @@ function setUp(maxWorkers = 10): { clock: VirtualClock; table: WorkerTable; rout
   const gone: string[] = [];
   const onGone = (worker: Worker) => gone.push(worker.instanceId);
   const table = new WorkerTable({ clock, joinIntervalMs: 1_000, lostGraceMs: 500, maxWorkers, onGone });
-  return { clock, table, router: new Router(table), gone };
+  return { clock, table, router: new Router(table, new LeastLoaded(table.board)), gone };
+}
+
+/** The worker that a request is placed on, or why on none; it counts for nothing afterwards. */
+function pick(router: Router, model: string, tried: readonly Worker[] = []): Worker | NoWorker {
+  const placement = router.place({ model, blocks: null, wanted: null }, tried);
+  if (typeof placement === "string") return placement;
+  placement.release();
+  return placement.worker;
+}
+
+/** Gives a worker requests that do not end. */
+function keepBusy(table: WorkerTable, worker: Worker, requests: number): void {
+  for (let i = 0; i < requests; i++) new Placement(worker, table.board, null);
 }
 
 function join(table: WorkerTable, number: number, models = ["m"], capacity = 0): Worker {
@@ -23,27 +39,66 @@ Deno.test("Router takes the worker with the least in flight, and equals in turn"
   const { table, router } = setUp();
   const workers = [1, 2, 3].map((number) => join(table, number));
   const picked = [0, 0, 0];
-  for (let i = 0; i < 9; i++) picked[workers.indexOf(router.pick("m") as Worker)]!++;
+  for (let i = 0; i < 9; i++) picked[workers.indexOf(pick(router, "m") as Worker)]!++;
   assertEquals(picked, [3, 3, 3]);
-  workers[0]!.inFlight = 2;
-  workers[1]!.inFlight = 1;
-  workers[2]!.inFlight = 2;
-  for (let i = 0; i < 5; i++) assertEquals(router.pick("m"), workers[1]);
-  assertEquals(router.pick("m", [workers[1]!]) === workers[1], false);
+  [2, 1, 2].forEach((requests, i) => keepBusy(table, workers[i]!, requests));
+  for (let i = 0; i < 5; i++) assertEquals(pick(router, "m"), workers[1]);
+  assertEquals(pick(router, "m", [workers[1]!]) === workers[1], false);
   table.close();
+});
+
+Deno.test("Placement counts from the choice to its release, once, and nothing for a worker that has gone", () => {
+  const { table, router } = setUp();
+  const worker = join(table, 1);
+  const placement = router.place({ model: "m", blocks: null, wanted: null }) as Placement;
+  const { row } = worker;
+  const requests = () => table.board.total(row, Load.requests);
+  assertEquals([worker.inFlight, requests()], [1, 1]);
+  placement.prefilled();
+  placement.release();
+  placement.release();
+  assertEquals([worker.inFlight, requests()], [0, 0]);
+  const late = router.place({ model: "m", blocks: null, wanted: null }) as Placement;
+  table.remove(worker, "gone");
+  const successor = join(table, 2);
+  assertEquals(successor.row, row);
+  late.release();
+  assertEquals([worker.inFlight, requests()], [0, 0]);
+  table.close();
+});
+
+Deno.test("Router takes a worker for full when all shards together have filled it", () => {
+  const memory = LoadBoard.allocate(4, 2);
+  const clock = new VirtualClock();
+  const tables = [0, 1].map((shard) =>
+    new WorkerTable({
+      clock,
+      joinIntervalMs: 1_000,
+      lostGraceMs: 500,
+      maxWorkers: 4,
+      board: new LoadBoard(memory, 2, shard),
+    })
+  );
+  const [mine, others] = tables.map((table) => join(table, 1, ["m"], 2));
+  const router = new Router(tables[0]!, new LeastLoaded(tables[0]!.board));
+  keepBusy(tables[1]!, others!, 1);
+  assertEquals(pick(router, "m"), mine);
+  keepBusy(tables[1]!, others!, 1);
+  assertEquals(pick(router, "m"), "all_busy");
+  for (const table of tables) table.close();
 });
 
 Deno.test("Router says why there is nobody", () => {
   const { table, router } = setUp();
-  assertEquals(router.pick("m"), "unavailable");
+  assertEquals(pick(router, "m"), "unavailable");
   const worker = join(table, 1, ["m"], 2);
-  assertEquals(router.pick("other"), "unknown_model");
-  assertEquals(router.pick("m", [worker]), "all_tried");
-  worker.inFlight = 2;
-  assertEquals(router.pick("m"), "all_busy");
+  assertEquals(pick(router, "other"), "unknown_model");
+  assertEquals(pick(router, "m", [worker]), "all_tried");
+  keepBusy(table, worker, 2);
+  assertEquals(pick(router, "m"), "all_busy");
   table.markLost(worker, "reset");
-  assertEquals(router.pick("m"), "unavailable");
-  assertEquals(router.pick("m", [worker]), "all_tried");
+  assertEquals(pick(router, "m"), "unavailable");
+  assertEquals(pick(router, "m", [worker]), "all_tried");
   table.close();
 });
 
@@ -64,9 +119,9 @@ for (const way of ["is lost", "drains", "is silent", "offers it no more"] as con
     keepOther(4_000);
     assertEquals([table.size, table.serving("m").length], [1, 0]);
     assertEquals(table.models().map((model) => model.id), ["other"]);
-    assertEquals([router.pick("m"), router.pick("never")], ["unavailable", "unknown_model"]);
+    assertEquals([pick(router, "m"), pick(router, "never")], ["unavailable", "unknown_model"]);
     keepOther(300_000);
-    assertEquals(router.pick("m"), "unknown_model");
+    assertEquals(pick(router, "m"), "unknown_model");
     table.close();
   });
 }

@@ -1,0 +1,33 @@
+/** How one of several workers is chosen. One file per policy; `router.ts` has taken out who cannot take the request. */
+import type { InstanceId } from "../../../transports/contract.ts";
+import type { BlockHashes } from "../kv/block_hashes.ts";
+import type { Worker } from "../worker_table.ts";
+
+/** What a choice may depend on. */
+export interface RouteRequest {
+  /** The model's own name, aliases resolved. */
+  readonly model: string;
+  /** The prompt's full blocks; null when nobody has looked at it. */
+  readonly blocks: BlockHashes | null;
+  /** The worker that the client asked for; null when it did not. */
+  readonly wanted: InstanceId | null;
+}
+
+/** What a request adds to its worker's load, in KV blocks. */
+export interface PlacedBlocks {
+  /** To be computed: the prompt's, without those that the worker has in its cache. */
+  readonly prefill: number;
+  /** Held until the request ends. */
+  readonly decode: number;
+}
+
+/** See the head of this file. */
+export interface Policy {
+  /** One of `candidates`, or null when none of them will do. There is at least one; the list is valid in the call only. */
+  choose(candidates: readonly Worker[], request: RouteRequest): Worker | null;
+  /** The worker that `choose` has just returned gets the request. Absent: blocks are not counted. */
+  place?(worker: Worker, request: RouteRequest): PlacedBlocks;
+}
+
+/** A number from 0 (inclusive) to 1 (exclusive). */
+export type Random = () => number;
