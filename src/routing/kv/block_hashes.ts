@@ -31,13 +31,16 @@ export function hashBlocks(tokens: Uint32Array, blockSize: number): BlockHashes 
   const count = Math.floor(tokens.length / blockSize);
   const local = new Uint32Array(2 * count);
   const sequence = new Uint32Array(2 * count);
-  const bytes = new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength);
-  const blockBytes = 4 * blockSize;
   for (let i = 0; i < count; i++) {
-    xxh3(bytes.subarray(i * blockBytes, (i + 1) * blockBytes), local, i);
+    hashTokens(tokens.subarray(i * blockSize, (i + 1) * blockSize), local, i);
     extendSequence(sequence, i, local);
   }
   return { count, local, sequence };
+}
+
+/** Writes the local hash of block `i`, whose tokens are given. */
+export function hashTokens(tokens: Uint32Array, local: Uint32Array, i: number): void {
+  xxh3(new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength), local, i);
 }
 
 const joined = new Uint32Array(4);

@@ -8,6 +8,8 @@ export interface EngineRequest {
   readonly path: string;
   readonly model: string;
   readonly stream: boolean;
+  /** Which of the worker's logical workers the frontend chose; absent when it left that open. */
+  readonly virtualWorker?: number;
   readonly body: Uint8Array;
   /** Client headers that the frontend passes on (lower case; authorization among them when configured). */
   readonly headers: Readonly<Record<string, string>>;

@@ -67,6 +67,11 @@ export class MockStream {
     return this.#retired;
   }
 
+  /** The output is full: nothing is made until it has room again. */
+  get isBlocked(): boolean {
+    return this.#blocked;
+  }
+
   /** Reads what `emit` will, and returns a number made of it, so that no compiler leaves the reading out. */
   prefetch(): number {
     if (this.#events === null) return this.#made;
