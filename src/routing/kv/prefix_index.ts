@@ -61,6 +61,11 @@ export class PrefixIndex {
     return this.#usedWorkers - this.#freeWorkers.length;
   }
 
+  /** Numbers of workers given out are below this. */
+  get numbers(): number {
+    return this.#usedWorkers;
+  }
+
   /** Makes room for a worker; its number, or -1 when there are as many as it takes. */
   addWorker(): number {
     const worker = this.#freeWorkers.pop() ?? this.#usedWorkers;

@@ -72,6 +72,15 @@ export class U64Map {
     return removed;
   }
 
+  /** Takes everything out. */
+  clear(): void {
+    this.#mask = MIN_CAPACITY - 1;
+    this.#lo = new Uint32Array(MIN_CAPACITY);
+    this.#hi = new Uint32Array(MIN_CAPACITY);
+    this.#values = new Int32Array(MIN_CAPACITY).fill(FREE);
+    this.#size = 0;
+  }
+
   #home(lo: number, hi: number): number {
     const mixed = Math.imul(lo ^ hi, this.#seed);
     return (mixed ^ (mixed >>> 15)) & this.#mask;
