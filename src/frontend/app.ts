@@ -3,7 +3,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { type Context, Hono } from "hono";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TokenplaneError } from "../errors.ts";
-import type { ModelCard } from "../routing/worker_table.ts";
+import type { ModelCard } from "../routing/worker.ts";
 import type { AppContext } from "./app_context.ts";
 import type { KeyGuard } from "./auth.ts";
 import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../observe/log.ts";
 import type { MetricsPage } from "../observe/metrics.ts";
-import type { ModelCard } from "../routing/worker_table.ts";
+import type { ModelCard } from "../routing/worker.ts";
 import type { Endpoint } from "./endpoints.ts";
 import type { FrontendOptions } from "./options.ts";
 

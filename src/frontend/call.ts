@@ -9,7 +9,7 @@ import type { SummaryNote } from "../plane/notes.ts";
 import { encodeRequestMessage, GENERATE_HANDLER } from "../plane/request_message.ts";
 import type { Placement } from "../routing/placement.ts";
 import type { NoWorker } from "../routing/router.ts";
-import type { Worker } from "../routing/worker_table.ts";
+import type { Worker } from "../routing/worker.ts";
 import type { CallContext } from "./dispatch.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { errorReply } from "./error_body.ts";
@@ -154,7 +154,9 @@ export class Call implements RelayHost {
       this.#relay.attach(anchor);
       const { id, path, model, stream, headers } = request;
       const body = this.#body!;
-      const payload = encodeRequestMessage({ id, path, model, stream, ticket: anchor.ticket, headers, body });
+      const chosen = worker.virtual.length > 1 ? { virtualWorker: placement.target.index } : {};
+      const { ticket } = anchor;
+      const payload = encodeRequestMessage({ id, path, model, stream, ...chosen, ticket, headers, body });
       this.#split.dispatched(context.clock.now());
       context.messenger
         .requestAck(worker.instanceId, GENERATE_HANDLER, payload, context.options.ackTimeoutMs)

@@ -6,7 +6,7 @@ import type { MessengerPort } from "../messenger/types.ts";
 import type { Logger } from "../observe/log.ts";
 import type { ResponsePlane } from "../plane/types.ts";
 import type { Router } from "../routing/router.ts";
-import type { Worker } from "../routing/worker_table.ts";
+import type { Worker } from "../routing/worker.ts";
 import { BodyBudget, readBody } from "./body.ts";
 import { Call, type GenerateRequest } from "./call.ts";
 import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";

@@ -5,7 +5,8 @@ import { peerInfoToJson } from "../messenger/peer_info.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import type { Logger } from "../observe/log.ts";
 import { JOIN_HANDLER, LEAVE_HANDLER, readJoinMessage } from "../routing/join_message.ts";
-import type { Worker, WorkerTable } from "../routing/worker_table.ts";
+import type { Worker } from "../routing/worker.ts";
+import type { WorkerTable } from "../routing/worker_table.ts";
 
 /** Any node answers this one; it shows that a peer is alive. */
 const PROBE_HANDLER = "_list_handlers";

@@ -8,7 +8,7 @@ import { FrontendStats } from "../frontend/stats.ts";
 import type { Logger } from "../observe/log.ts";
 import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
 import { Collectors, type Series } from "../observe/metrics.ts";
-import type { ModelCard } from "../routing/worker_table.ts";
+import type { ModelCard } from "../routing/worker.ts";
 import { affordableConnections, descriptorLimit } from "./descriptor_limit.ts";
 import { MessageNode } from "./message_node.ts";
 import { toFrontendOptions, toMuxOptions } from "./options.ts";

@@ -10,6 +10,7 @@
  * | `path` | str | `/v1/chat/completions` or `/v1/completions` |
  * | `model` | str | |
  * | `stream` | bool | |
+ * | `virtual_worker` | int | which of the worker's logical workers; absent: the worker's choice |
  * | `ticket` | map | `handle_hi`, `handle_lo`, `routing_session_id` (u64), `initial_credit`, `slot_byte_budget`, `heartbeat_interval_ms`, `lanes` (int), `free_beats` (bool), `peer` = map of `instance_id` (str), `worker_address` (bin) |
  * | `headers` | map | str to str, names in lower case |
  * | `body` | bin | the client's body, byte for byte |
@@ -29,6 +30,8 @@ export interface RequestMessage {
   readonly path: string;
   readonly model: string;
   readonly stream: boolean;
+  /** Which of the worker's logical workers; absent when that is the worker's choice. */
+  readonly virtualWorker?: number;
   readonly ticket: Ticket;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
@@ -77,6 +80,7 @@ export function encodeRequestMessage(message: RequestMessage): Uint8Array {
     path: message.path,
     model: message.model,
     stream: message.stream,
+    ...(message.virtualWorker === undefined ? {} : { virtual_worker: message.virtualWorker }),
     ticket: {
       handle_hi: ticket.handle.hi,
       handle_lo: ticket.handle.lo,
@@ -126,6 +130,9 @@ export function decodeRequestMessage(
     path,
     model: text(map, "model", MAX_MODEL_CHARS),
     stream: flag(map, "stream"),
+    ...(Object.hasOwn(map, "virtual_worker")
+      ? { virtualWorker: number(map, "virtual_worker", 0, 0xffff) }
+      : {}),
     ticket: decodeTicket(asMap(field(map, "ticket"), "ticket")),
     headers: decodeHeaders(asMap(field(map, "headers"), "headers"), limits),
     body: body.slice(),

@@ -7,11 +7,12 @@
  * | `models` | list of `{id, created, owned_by}` |
  * | `engine` | name, optional |
  * | `capacity` | requests at one time; 0 or absent: no limit |
+ * | `virtual_workers` | logical workers in it, each with a cache of its own; absent: 1 |
  * | `by_address` | true: over a connection made for this join alone, whose end says nothing of the worker; optional |
  */
 import { TokenplaneError } from "../errors.ts";
 import { type PeerInfo, peerInfoFromJson, peerInfoToJson } from "../messenger/peer_info.ts";
-import type { ModelCard, WorkerInfo } from "./worker_table.ts";
+import type { ModelCard, WorkerInfo } from "./worker.ts";
 
 /** A frontend's handler: a worker is there, and goes on to be. */
 export const JOIN_HANDLER = "_tp_join";
@@ -24,6 +25,8 @@ export const MAX_MODEL_CHARS = 256;
 const MAX_MODELS = 256;
 const MAX_NAME_CHARS = 128;
 const MAX_CAPACITY = 1_000_000;
+/** Logical workers in one. */
+export const MAX_VIRTUAL_WORKERS = 1_024;
 // deno-lint-ignore no-control-regex
 const CONTROL = /[\x00-\x1f\x7f]/;
 
@@ -46,6 +49,7 @@ export function writeJoinMessage(
     models: worker.models.map(({ id, created, ownedBy }) => ({ id, created, owned_by: ownedBy })),
     engine: worker.engine,
     capacity: worker.capacity,
+    ...(worker.virtualWorkers > 1 ? { virtual_workers: worker.virtualWorkers } : {}),
     ...(isByAddress ? { by_address: true } : {}),
   };
 }
@@ -61,9 +65,11 @@ export function readJoinMessage(input: unknown): JoinMessage {
   }
   const engine = fields["engine"] === undefined ? "" : text(fields["engine"], "engine", MAX_NAME_CHARS, 0);
   const capacity = number(fields["capacity"] ?? 0, "capacity", MAX_CAPACITY);
+  const virtualWorkers = number(fields["virtual_workers"] ?? 1, "virtual_workers", MAX_VIRTUAL_WORKERS);
+  if (virtualWorkers === 0) throw refuse('"virtual_workers" must be at least 1');
   return {
     peer,
-    worker: { instanceId: peer.instanceId, models: models.map(readModel), engine, capacity },
+    worker: { instanceId: peer.instanceId, models: models.map(readModel), engine, capacity, virtualWorkers },
     isByAddress: fields["by_address"] === true,
   };
 }

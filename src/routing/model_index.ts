@@ -2,7 +2,7 @@
  * Which workers offer which model. Kept up to date worker by worker: what one that comes or goes costs follows its own
  * offer, not everybody's.
  */
-import type { ModelCard, Worker } from "./worker_table.ts";
+import type { ModelCard, Worker } from "./worker.ts";
 
 interface Model {
   /** Everyone who offers it, ready or not, with the card of its own. */

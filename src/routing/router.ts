@@ -2,7 +2,8 @@
 import { Load, type LoadBoard } from "./load_board.ts";
 import { Placement } from "./placement.ts";
 import type { Policy, RouteRequest } from "./policies/policy.ts";
-import type { Worker, WorkerTable } from "./worker_table.ts";
+import type { VirtualWorker, Worker } from "./worker.ts";
+import type { WorkerTable } from "./worker_table.ts";
 
 /** Why there is no worker for a request. */
 export type NoWorker = "unknown_model" | "unavailable" | "all_tried" | "all_busy";
@@ -13,7 +14,7 @@ export class Router {
   readonly #policy: Policy;
   readonly #board: LoadBoard;
   /** Workers that may be chosen; reused from request to request. */
-  readonly #candidates: Worker[] = [];
+  readonly #candidates: VirtualWorker[] = [];
 
   constructor(table: WorkerTable, policy: Policy) {
     this.#table = table;
@@ -38,16 +39,19 @@ export class Router {
     for (const worker of serving) {
       if (tried.includes(worker)) continue;
       if (this.#isFull(worker)) isAnyBusy = true;
-      else candidates.push(worker);
+      else candidates.push(...worker.virtual);
     }
     if (candidates.length === 0) return isAnyBusy ? "all_busy" : "all_tried";
-    const worker = this.#policy.choose(candidates, request);
-    if (worker === null) return tried.length > 0 ? "all_tried" : isAnyBusy ? "all_busy" : "unavailable";
-    return new Placement(worker, this.#board, this.#policy.place?.(worker, request) ?? null);
+    const target = this.#policy.choose(candidates, request);
+    if (target === null) return tried.length > 0 ? "all_tried" : isAnyBusy ? "all_busy" : "unavailable";
+    return new Placement(target, this.#board, this.#policy.place?.(target, request) ?? null);
   }
 
-  #isFull({ info: { capacity }, inFlight, row }: Worker): boolean {
-    // A worker without a row is counted by this shard alone.
-    return capacity > 0 && Math.max(inFlight, this.#board.total(row, Load.requests)) >= capacity;
+  #isFull({ info: { capacity }, inFlight, virtual }: Worker): boolean {
+    if (capacity === 0 || inFlight >= capacity) return capacity > 0;
+    // Without a row a worker is counted by this shard alone.
+    let requests = 0;
+    for (const { row } of virtual) requests += this.#board.total(row, Load.requests);
+    return requests >= capacity;
   }
 }

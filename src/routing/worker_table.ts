@@ -15,46 +15,7 @@ import { workerIdOf } from "../messenger/worker_id.ts";
 import { LoadBoard } from "./load_board.ts";
 import { ModelIndex } from "./model_index.ts";
 import { RecentModels } from "./recent_models.ts";
-
-/** A model as `/v1/models` shows it. */
-export interface ModelCard {
-  readonly id: string;
-  /** Seconds since 1970. */
-  readonly created: number;
-  readonly ownedBy: string;
-}
-
-/** What a worker says of itself when it joins. */
-export interface WorkerInfo {
-  readonly instanceId: InstanceId;
-  readonly models: readonly ModelCard[];
-  readonly engine: string;
-  /** Requests it wants at one time; 0: no limit. */
-  readonly capacity: number;
-}
-
-/** See the table above. */
-export type WorkerState = "ready" | "lost" | "draining" | "gone";
-
-/** One worker. One object from its join until it is gone. */
-export class Worker {
-  readonly instanceId: InstanceId;
-  info: WorkerInfo;
-  state: WorkerState = "ready";
-  /** Requests of this shard that it is working on. Written by `Placement` alone. */
-  inFlight = 0;
-  /** Its row of the load board; -1 when it has none. Written by the table alone. */
-  row = -1;
-  /** By the clock, in ms. */
-  lastHeardMs: number;
-  lostAtMs = 0;
-
-  constructor(info: WorkerInfo, now: number) {
-    this.instanceId = info.instanceId;
-    this.info = info;
-    this.lastHeardMs = now;
-  }
-}
+import { type ModelCard, Worker, type WorkerInfo, type WorkerState } from "./worker.ts";
 
 /** Options of {@linkcode WorkerTable}. */
 export interface WorkerTableOptions {
@@ -158,7 +119,10 @@ export class WorkerTable {
       return null;
     }
     const worker = new Worker(info, now);
-    worker.row = this.board.enter(workerIdOf(info.instanceId));
+    const id = workerIdOf(info.instanceId);
+    for (const virtual of worker.virtual) {
+      virtual.row = this.board.enter(BigInt.asUintN(64, id + BigInt(virtual.index)));
+    }
     this.#workers.set(info.instanceId, worker);
     const models = info.models.slice(0, LOGGED_MODELS).map((card) => card.id);
     if (info.models.length > models.length) models.push(`and ${info.models.length - models.length} more`);
@@ -223,8 +187,10 @@ export class WorkerTable {
 
   #forget(worker: Worker): void {
     worker.state = "gone";
-    this.board.leave(worker.row);
-    worker.row = -1;
+    for (const virtual of worker.virtual) {
+      this.board.leave(virtual.row);
+      virtual.row = -1;
+    }
   }
 
   #enter(worker: Worker, state: WorkerState): void {

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import { writeJoinMessage } from "../routing/join_message.ts";
-import type { ModelCard } from "../routing/worker_table.ts";
+import type { ModelCard } from "../routing/worker.ts";
 import { FrontendLink, type LinkContext } from "./frontend_link.ts";
 import type { PeerPreparation } from "./peer_preparation.ts";
 
@@ -19,6 +19,7 @@ export interface JoinOptions {
   readonly engine: string;
   /** Requests that this worker runs at one time. */
   readonly capacity: number;
+  readonly virtualWorkers: number;
   readonly log?: Logger;
   /** Source of jitter; default `Math.random`. */
   readonly random?: () => number;
@@ -41,7 +42,8 @@ export class Join {
   #isLeaving = false;
 
   constructor(options: JoinOptions) {
-    const { capacity, clock, engine, log = silentLogger, messenger, models, preparation } = options;
+    const { capacity, clock, engine, virtualWorkers, log = silentLogger, messenger, models, preparation } =
+      options;
     this.#preparation = preparation;
     this.#seeds = new Set(options.frontends);
     this.#context = {
@@ -51,7 +53,7 @@ export class Join {
       log,
       random: options.random ?? Math.random,
       message: (isByAddress) =>
-        writeJoinMessage(messenger.peerInfo, { models, engine, capacity }, isByAddress),
+        writeJoinMessage(messenger.peerInfo, { models, engine, capacity, virtualWorkers }, isByAddress),
       rivalOf: (link, instanceId) => {
         for (const other of this.#links.values()) {
           if (other !== link && other.isJoined && other.instanceId === instanceId) return other;

@@ -4,7 +4,7 @@ import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { RequestLimits } from "../plane/request_message.ts";
 import type { ResponsePlane } from "../plane/types.ts";
-import type { ModelCard } from "../routing/worker_table.ts";
+import type { ModelCard } from "../routing/worker.ts";
 import type { Engine } from "./engines/engine.ts";
 import { RequestHandler, type RequestStats } from "./handler.ts";
 import { Join } from "./join.ts";
@@ -67,6 +67,7 @@ export class WorkerNode {
       models,
       engine: engine.name,
       capacity: maxRunning,
+      virtualWorkers: engine.virtualWorkers ?? 1,
       log,
       ...(options.random === undefined ? {} : { random: options.random }),
     });

@@ -30,7 +30,7 @@ Deno.test("Join answers with this node, all shards and the interval, and registe
   });
   const worker = harness.node.table.worker(instanceIdOf(1))!;
   assertEquals(worker.info.models, [{ id: "m", created: 1, ownedBy: "o" }]);
-  assertEquals(worker.info.capacity, 8);
+  assertEquals([worker.info.capacity, worker.virtual.length], [8, 1]);
   assertEquals(harness.messenger.peers.has(instanceIdOf(1)), true);
   harness.node.table.close();
 });
@@ -54,6 +54,8 @@ const HOSTILE: readonly (readonly [string, unknown])[] = [
   ["an engine that is a list", message({ engine: [] })],
   ["half a capacity", message({ capacity: 0.5 })],
   ["a capacity without end", message({ capacity: 1e9 })],
+  ["no virtual worker", message({ virtual_workers: 0 })],
+  ["too many virtual workers", message({ virtual_workers: 1_025 })],
 ];
 
 for (const [name, input] of HOSTILE) {

@@ -66,6 +66,8 @@ Deno.test("decodeRequestMessage gives back what encodeRequestMessage took, in me
   const decoded = decodeRequestMessage(bytes);
   bytes.fill(0);
   assertEquals(plain(decoded), message());
+  const chosen = { ...message(), virtualWorker: 3 };
+  assertEquals(plain(decodeRequestMessage(encodeRequestMessage(chosen))), chosen);
 });
 
 Deno.test("decodeRequestMessage takes smaller integers and ignores unknown keys", () => {
@@ -88,6 +90,8 @@ Deno.test("decodeRequestMessage refuses a message with a wrong field and names t
     ["path", (fields) => fields.path = "//evil/v1/completions"],
     ["model", (fields) => fields.model = null],
     ["stream", (fields) => fields.stream = 1],
+    ["virtual_worker", (fields) => fields.virtual_worker = -1],
+    ["virtual_worker", (fields) => fields.virtual_worker = 65_536],
     ["headers", (fields) => fields.headers = []],
     ["headers", (fields) => fields.headers = { Host: "a" }],
     ["headers", (fields) => fields.headers = { "a b": "a" }],

@@ -3,7 +3,8 @@
  * joining got slower with each worker that had ever left. Fails when a join looks at anything of 10,000 removed workers.
  */
 import { assertEquals } from "@std/assert";
-import { type WorkerInfo, WorkerTable } from "../../src/routing/worker_table.ts";
+import type { WorkerInfo } from "../../src/routing/worker.ts";
+import { WorkerTable } from "../../src/routing/worker_table.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 Deno.test("WorkerTable takes a worker in without a look at those that have left", () => {
@@ -18,6 +19,7 @@ Deno.test("WorkerTable takes a worker in without a look at those that have left"
     },
     engine: "mock",
     capacity: 0,
+    virtualWorkers: 1,
   });
   for (let number = 0; number < 10_000; number++) {
     const worker = table.join(info(number))!;

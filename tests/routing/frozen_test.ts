@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Clock } from "../../src/clock.ts";
-import { type WorkerInfo, WorkerTable } from "../../src/routing/worker_table.ts";
+import type { WorkerInfo } from "../../src/routing/worker.ts";
+import { WorkerTable } from "../../src/routing/worker_table.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 const A = "00000000-0000-4000-8000-00000000000a";
@@ -22,6 +23,7 @@ function setUp() {
     models: [{ id: "m", created: 0, ownedBy: "test" }],
     engine: "mock",
     capacity: 0,
+    virtualWorkers: 1,
   });
   return { virtual, table, info, freeze: (ms: number) => void (skippedMs += ms) };
 }

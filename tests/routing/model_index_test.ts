@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { MAX_MODEL_NAMES, type Worker, WorkerTable } from "../../src/routing/worker_table.ts";
+import type { Worker } from "../../src/routing/worker.ts";
+import { MAX_MODEL_NAMES, WorkerTable } from "../../src/routing/worker_table.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 const id = (number: number) => `00000000-0000-4000-8000-${number.toString().padStart(12, "0")}`;
@@ -17,7 +18,13 @@ function newTable(onChange: () => void = () => {}): WorkerTable {
 }
 
 function offer(table: WorkerTable, number: number, models: readonly string[]): Worker | null {
-  return table.join({ instanceId: id(number), models: models.map(card), engine: "", capacity: 0 });
+  return table.join({
+    instanceId: id(number),
+    models: models.map(card),
+    engine: "",
+    capacity: 0,
+    virtualWorkers: 1,
+  });
 }
 
 /** The index written the plain way: everything looked at anew. */

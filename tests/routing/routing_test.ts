@@ -4,7 +4,8 @@ import { Load, LoadBoard } from "../../src/routing/load_board.ts";
 import { Placement } from "../../src/routing/placement.ts";
 import { LeastLoaded } from "../../src/routing/policies/least_loaded.ts";
 import { type NoWorker, Router } from "../../src/routing/router.ts";
-import { type Worker, WorkerTable } from "../../src/routing/worker_table.ts";
+import type { Worker } from "../../src/routing/worker.ts";
+import { WorkerTable } from "../../src/routing/worker_table.ts";
 import { VirtualClock } from "../support/virtual_clock.ts";
 
 const id = (number: number) => `00000000-0000-4000-8000-${number.toString().padStart(12, "0")}`;
@@ -28,11 +29,17 @@ function pick(router: Router, model: string, tried: readonly Worker[] = []): Wor
 
 /** Gives a worker requests that do not end. */
 function keepBusy(table: WorkerTable, worker: Worker, requests: number): void {
-  for (let i = 0; i < requests; i++) new Placement(worker, table.board, null);
+  for (let i = 0; i < requests; i++) new Placement(worker.virtual[0]!, table.board, null);
 }
 
 function join(table: WorkerTable, number: number, models = ["m"], capacity = 0): Worker {
-  return table.join({ instanceId: id(number), models: models.map(card), engine: "", capacity })!;
+  return table.join({
+    instanceId: id(number),
+    models: models.map(card),
+    engine: "",
+    capacity,
+    virtualWorkers: 1,
+  })!;
 }
 
 Deno.test("Router takes the worker with the least in flight, and equals in turn", () => {
@@ -51,7 +58,7 @@ Deno.test("Placement counts from the choice to its release, once, and nothing fo
   const { table, router } = setUp();
   const worker = join(table, 1);
   const placement = router.place({ model: "m", blocks: null, wanted: null }) as Placement;
-  const { row } = worker;
+  const { row } = worker.virtual[0]!;
   const requests = () => table.board.total(row, Load.requests);
   assertEquals([worker.inFlight, requests()], [1, 1]);
   placement.prefilled();
@@ -61,7 +68,7 @@ Deno.test("Placement counts from the choice to its release, once, and nothing fo
   const late = router.place({ model: "m", blocks: null, wanted: null }) as Placement;
   table.remove(worker, "gone");
   const successor = join(table, 2);
-  assertEquals(successor.row, row);
+  assertEquals(successor.virtual[0]!.row, row);
   late.release();
   assertEquals([worker.inFlight, requests()], [0, 0]);
   table.close();
@@ -86,6 +93,19 @@ Deno.test("Router takes a worker for full when all shards together have filled i
   keepBusy(tables[1]!, others!, 1);
   assertEquals(pick(router, "m"), "all_busy");
   for (const table of tables) table.close();
+});
+
+Deno.test("Router places requests on the logical workers of a worker, which share its limit", () => {
+  const { table, router } = setUp();
+  const info = { instanceId: id(1), models: [card("m")], engine: "", capacity: 4, virtualWorkers: 3 };
+  const worker = table.join(info)!;
+  assertEquals(worker.virtual.map(({ name }) => name), [0, 1, 2].map((index) => `${id(1)}/${index}`));
+  const placed = Array.from({ length: 4 }, () => router.place({ model: "m", blocks: null, wanted: null }));
+  assertEquals(placed.map((placement) => (placement as Placement).target.index), [0, 1, 2, 0]);
+  assertEquals([worker.inFlight, pick(router, "m")], [4, "all_busy"]);
+  for (const placement of placed) (placement as Placement).release();
+  assertEquals(worker.virtual.map(({ row }) => table.board.total(row, Load.requests)), [0, 0, 0]);
+  table.close();
 });
 
 Deno.test("Router says why there is nobody", () => {
@@ -218,8 +238,14 @@ Deno.test("WorkerTable follows what a worker says it serves, and takes no more t
   assertEquals(table.models().map((model) => model.id), ["b", "c"]);
   join(table, 2, ["b"]);
   assertEquals(table.serving("b").length, 2);
-  assertEquals(table.join({ instanceId: id(3), models: [], engine: "", capacity: 0 }), null);
+  assertEquals(
+    table.join({ instanceId: id(3), models: [], engine: "", capacity: 0, virtualWorkers: 1 }),
+    null,
+  );
   assertEquals([table.knows("c"), table.knows("a")], [true, false]);
   table.close();
-  assertEquals(table.join({ instanceId: id(1), models: [], engine: "", capacity: 0 }), null);
+  assertEquals(
+    table.join({ instanceId: id(1), models: [], engine: "", capacity: 0, virtualWorkers: 1 }),
+    null,
+  );
 });

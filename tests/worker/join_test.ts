@@ -44,6 +44,7 @@ function setUp(options: Partial<JoinOptions> = {}) {
     models: [{ id: "m", created: 1, ownedBy: "us" }],
     engine: "mock",
     capacity: 8,
+    virtualWorkers: 1,
     random: () => 0.5,
     ...options,
   });

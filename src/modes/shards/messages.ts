@@ -14,7 +14,7 @@ import type { FrontendSettings, StartSettings } from "../../config/schema/mod.ts
 import type { ErrorCode } from "../../errors.ts";
 import type { MetricsPage } from "../../observe/metrics.ts";
 import type { Series } from "../../observe/metrics.ts";
-import type { ModelCard } from "../../routing/worker_table.ts";
+import type { ModelCard } from "../../routing/worker.ts";
 
 /** What each shard must know of all of them. */
 export interface ProcessState {

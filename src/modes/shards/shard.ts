@@ -3,7 +3,7 @@ import { TokenplaneError } from "../../errors.ts";
 import { closeAbandoned } from "../../frontend/egress/direct_send.ts";
 import { DescriptorTable } from "../../frontend/egress/descriptor_table.ts";
 import type { HostPort } from "../../config/host_port.ts";
-import type { ModelCard } from "../../routing/worker_table.ts";
+import type { ModelCard } from "../../routing/worker.ts";
 import type { ShardCommand, ShardEvent, ShardStart } from "./messages.ts";
 
 /** How long a shard may take until it accepts, ms. Its modules are compiled first, on a machine that may be busy. */

@@ -9,7 +9,7 @@ import type { FrontendSettings, StartSettings } from "../../config/schema/mod.ts
 import { TokenplaneError } from "../../errors.ts";
 import type { Logger } from "../../observe/log.ts";
 import { Collectors } from "../../observe/metrics.ts";
-import type { ModelCard } from "../../routing/worker_table.ts";
+import type { ModelCard } from "../../routing/worker.ts";
 import type { NodeAddress, RunningFrontend } from "../frontend.ts";
 import { Collection } from "./collection.ts";
 import type { ProcessState } from "./messages.ts";

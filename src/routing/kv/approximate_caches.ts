@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { RouteRequest } from "../policies/policy.ts";
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 import type { BlockHashes } from "./block_hashes.ts";
 import type { CacheView } from "./cache_view.ts";
 import { PrefixIndex, type PrefixIndexLimits } from "./prefix_index.ts";
@@ -34,7 +34,7 @@ export class ApproximateCaches implements CacheView {
   readonly index: PrefixIndex;
   readonly #clock: Clock;
   readonly #ttlMs: number;
-  readonly #workers = new Map<Worker, Given>();
+  readonly #workers = new Map<VirtualWorker, Given>();
   #depths = new Uint32Array(64);
 
   /** @param ttlMs how long a worker is taken to keep what it was given */
@@ -44,7 +44,7 @@ export class ApproximateCaches implements CacheView {
     this.index = new PrefixIndex(limits);
   }
 
-  overlaps({ blocks }: RouteRequest, candidates: readonly Worker[], into: Uint32Array): void {
+  overlaps({ blocks }: RouteRequest, candidates: readonly VirtualWorker[], into: Uint32Array): void {
     into.fill(0, 0, candidates.length);
     if (blocks === null || this.#workers.size === 0) return;
     this.#expire();
@@ -56,7 +56,7 @@ export class ApproximateCaches implements CacheView {
     }
   }
 
-  placed(worker: Worker, { blocks }: RouteRequest): void {
+  placed(worker: VirtualWorker, { blocks }: RouteRequest): void {
     if (blocks === null || blocks.count === 0) return;
     let given = this.#workers.get(worker);
     if (given === undefined) {
@@ -74,7 +74,7 @@ export class ApproximateCaches implements CacheView {
   }
 
   /** A worker has gone. */
-  forget(worker: Worker): void {
+  forget(worker: VirtualWorker): void {
     const given = this.#workers.get(worker);
     if (given === undefined) return;
     this.#workers.delete(worker);

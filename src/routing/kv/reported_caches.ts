@@ -6,7 +6,7 @@
  */
 import { TokenplaneError } from "../../errors.ts";
 import type { RouteRequest } from "../policies/policy.ts";
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 import { extendSequence } from "./block_hashes.ts";
 import { type EventVisitor, readEvents, readEventsHeader } from "./cache_events.ts";
 import type { CacheView } from "./cache_view.ts";
@@ -119,7 +119,7 @@ export interface ReportedLimits extends PrefixIndexLimits {
 export class ReportedCaches implements CacheView {
   readonly index: PrefixIndex;
   readonly #limits: ReportedLimits;
-  readonly #workers = new Map<Worker, Reported>();
+  readonly #workers = new Map<VirtualWorker, Reported>();
   #depths = new Uint32Array(64);
   /** Reports that were missed, and messages that could not be read. */
   readonly stats = { gaps: 0, malformed: 0 };
@@ -133,7 +133,7 @@ export class ReportedCaches implements CacheView {
    * Takes a message of a worker. True when a snapshot is needed: reports were missed, or nothing is known yet. Throws
    * `protocol` for one that breaks the layout; a snapshot is needed then, too.
    */
-  handle(worker: Worker, message: Uint8Array): boolean {
+  handle(worker: VirtualWorker, message: Uint8Array): boolean {
     const reported = this.#reportedOf(worker);
     if (reported === null) return false;
     try {
@@ -157,7 +157,7 @@ export class ReportedCaches implements CacheView {
     }
   }
 
-  overlaps({ blocks }: RouteRequest, candidates: readonly Worker[], into: Uint32Array): void {
+  overlaps({ blocks }: RouteRequest, candidates: readonly VirtualWorker[], into: Uint32Array): void {
     into.fill(0, 0, candidates.length);
     if (blocks === null || this.#workers.size === 0) return;
     if (this.#depths.length < this.index.numbers) this.#depths = new Uint32Array(2 * this.index.numbers);
@@ -172,14 +172,14 @@ export class ReportedCaches implements CacheView {
   placed(): void {}
 
   /** A worker has gone. */
-  forget(worker: Worker): void {
+  forget(worker: VirtualWorker): void {
     const reported = this.#workers.get(worker);
     if (reported === undefined) return;
     this.#workers.delete(worker);
     this.index.removeWorker(reported.number);
   }
 
-  #reportedOf(worker: Worker): Reported | null {
+  #reportedOf(worker: VirtualWorker): Reported | null {
     const known = this.#workers.get(worker);
     if (known !== undefined) return known;
     const number = this.index.addWorker();

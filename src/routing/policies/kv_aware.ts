@@ -9,7 +9,7 @@
  */
 import { Load, type LoadBoard } from "../load_board.ts";
 import type { CacheView } from "../kv/cache_view.ts";
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 import type { PlacedBlocks, Policy, Random, RouteRequest } from "./policy.ts";
 
 /** Weights of the cost. */
@@ -42,7 +42,7 @@ export class KvAware implements Policy {
     this.#random = random;
   }
 
-  choose(candidates: readonly Worker[], request: RouteRequest): Worker {
+  choose(candidates: readonly VirtualWorker[], request: RouteRequest): VirtualWorker {
     const count = candidates.length;
     if (this.#costs.length < count) {
       this.#costs = new Float64Array(2 * count);
@@ -55,13 +55,13 @@ export class KvAware implements Policy {
     return candidates[at]!;
   }
 
-  place(worker: Worker, request: RouteRequest): PlacedBlocks {
+  place(worker: VirtualWorker, request: RouteRequest): PlacedBlocks {
     const blocks = request.blocks?.count ?? 0;
     this.#caches.placed(worker, request);
     return { prefill: blocks - this.#overlap, decode: blocks };
   }
 
-  #price(candidates: readonly Worker[], blocks: number): void {
+  #price(candidates: readonly VirtualWorker[], blocks: number): void {
     const { overlapCredit, prefillLoadScale } = this.#weights;
     for (let i = 0; i < candidates.length; i++) {
       const { row } = candidates[i]!;

@@ -1,5 +1,5 @@
 import { Load, type LoadBoard } from "../load_board.ts";
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 import type { Policy } from "./policy.ts";
 
 /** The worker with the fewest requests of all shards; equals take turns. */
@@ -11,7 +11,7 @@ export class LeastLoaded implements Policy {
     this.#board = board;
   }
 
-  choose(candidates: readonly Worker[]): Worker {
+  choose(candidates: readonly VirtualWorker[]): VirtualWorker {
     const count = candidates.length;
     const first = this.#turn++ % count;
     let best = candidates[first]!;

@@ -1,7 +1,6 @@
 /** How one of several workers is chosen. One file per policy; `router.ts` has taken out who cannot take the request. */
-import type { InstanceId } from "../../../transports/contract.ts";
 import type { BlockHashes } from "../kv/block_hashes.ts";
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 
 /** What a choice may depend on. */
 export interface RouteRequest {
@@ -9,8 +8,8 @@ export interface RouteRequest {
   readonly model: string;
   /** The prompt's full blocks; null when nobody has looked at it. */
   readonly blocks: BlockHashes | null;
-  /** The worker that the client asked for; null when it did not. */
-  readonly wanted: InstanceId | null;
+  /** The worker that the client asked for, by the name that responses give it; null when it did not. */
+  readonly wanted: string | null;
 }
 
 /** What a request adds to its worker's load, in KV blocks. */
@@ -24,9 +23,9 @@ export interface PlacedBlocks {
 /** See the head of this file. */
 export interface Policy {
   /** One of `candidates`, or null when none of them will do. There is at least one; the list is valid in the call only. */
-  choose(candidates: readonly Worker[], request: RouteRequest): Worker | null;
+  choose(candidates: readonly VirtualWorker[], request: RouteRequest): VirtualWorker | null;
   /** The worker that `choose` has just returned gets the request. Absent: blocks are not counted. */
-  place?(worker: Worker, request: RouteRequest): PlacedBlocks;
+  place?(worker: VirtualWorker, request: RouteRequest): PlacedBlocks;
 }
 
 /** A number from 0 (inclusive) to 1 (exclusive). */

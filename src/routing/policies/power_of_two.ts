@@ -1,5 +1,5 @@
 import { Load, type LoadBoard } from "../load_board.ts";
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 import type { Policy, Random } from "./policy.ts";
 
 /**
@@ -15,7 +15,7 @@ export class PowerOfTwo implements Policy {
     this.#random = random;
   }
 
-  choose(candidates: readonly Worker[]): Worker {
+  choose(candidates: readonly VirtualWorker[]): VirtualWorker {
     const count = candidates.length;
     const first = Math.floor(this.#random() * count);
     if (count === 1) return candidates[0]!;

@@ -1,4 +1,4 @@
-import type { Worker } from "../worker_table.ts";
+import type { VirtualWorker } from "../worker.ts";
 import type { Policy, Random } from "./policy.ts";
 
 /** Any worker, each as likely as the other. */
@@ -9,7 +9,7 @@ export class RandomChoice implements Policy {
     this.#random = random;
   }
 
-  choose(candidates: readonly Worker[]): Worker {
+  choose(candidates: readonly VirtualWorker[]): VirtualWorker {
     return candidates[Math.floor(this.#random() * candidates.length)]!;
   }
 }

@@ -54,6 +54,8 @@ export interface Engine {
   run(request: EngineRequest, output: EngineOutput): void;
   /** Requests running now. */
   readonly running: number;
+  /** Logical workers in it; absent: it is one. */
+  readonly virtualWorkers?: number;
   /** Absent when there is no server behind it. */
   readonly connections?: EngineConnections;
   /** Stops everything and releases connections. */

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { ApproximateCaches } from "../../../src/routing/kv/approximate_caches.ts";
 import { hashBlocks } from "../../../src/routing/kv/block_hashes.ts";
 import type { RouteRequest } from "../../../src/routing/policies/policy.ts";
-import { Worker } from "../../../src/routing/worker_table.ts";
+import { type VirtualWorker, Worker } from "../../../src/routing/worker.ts";
 import { VirtualClock } from "../../support/virtual_clock.ts";
 
 const LIMITS = { maxBlocks: 1_000, maxWorkers: 16 };
@@ -15,7 +15,7 @@ function setUp() {
   const clock = new VirtualClock();
   const caches = new ApproximateCaches(clock, 1_000, LIMITS);
   const workers = ["a", "b"].map((id) =>
-    new Worker({ instanceId: id, models: [], engine: "", capacity: 0 }, 0)
+    new Worker({ instanceId: id, models: [], engine: "", capacity: 0, virtualWorkers: 1 }, 0).virtual[0]!
   );
   const overlaps = (request: RouteRequest) => {
     const into = new Uint32Array(2);

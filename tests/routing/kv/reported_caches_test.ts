@@ -2,12 +2,13 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { type BlockHashes, hashBlocks } from "../../../src/routing/kv/block_hashes.ts";
 import { EventsWriter } from "../../../src/routing/kv/cache_events.ts";
 import { ReportedCaches } from "../../../src/routing/kv/reported_caches.ts";
-import { Worker } from "../../../src/routing/worker_table.ts";
+import { type VirtualWorker, Worker } from "../../../src/routing/worker.ts";
 
 const LIMITS = { maxBlocks: 1_000, maxWorkers: 16, maxWorkerBlocks: 500 };
 
-function newWorker(name: string): Worker {
-  return new Worker({ instanceId: name, models: [], engine: "", capacity: 0 }, 0);
+function newWorker(name: string): VirtualWorker {
+  return new Worker({ instanceId: name, models: [], engine: "", capacity: 0, virtualWorkers: 1 }, 0)
+    .virtual[0]!;
 }
 
 function promptOf(...tokens: number[]): BlockHashes {
@@ -28,7 +29,7 @@ function store(writer: EventsWriter, blocks: BlockHashes, from = 0): void {
   }
 }
 
-function overlap(caches: ReportedCaches, worker: Worker, blocks: BlockHashes): number {
+function overlap(caches: ReportedCaches, worker: VirtualWorker, blocks: BlockHashes): number {
   const into = new Uint32Array(1);
   caches.overlaps({ model: "m", blocks, wanted: null }, [worker], into);
   return into[0]!;

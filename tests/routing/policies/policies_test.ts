@@ -4,29 +4,35 @@ import type { CacheView } from "../../../src/routing/kv/cache_view.ts";
 import { Load, LoadBoard } from "../../../src/routing/load_board.ts";
 import { createPolicy, type RouterMode } from "../../../src/routing/policies/mod.ts";
 import type { Policy, RouteRequest } from "../../../src/routing/policies/policy.ts";
-import { Worker } from "../../../src/routing/worker_table.ts";
+import { type VirtualWorker, Worker } from "../../../src/routing/worker.ts";
 import { seededRandom } from "../../../transports/memory/random.ts";
 
 const WEIGHTS = { overlapCredit: 1, prefillLoadScale: 1, temperature: 0 };
 
 /** Caches with the overlaps that a test sets, by worker. */
 class FixedCaches implements CacheView {
-  readonly blocks = new Map<Worker, number>();
-  readonly placements: Worker[] = [];
+  readonly blocks = new Map<VirtualWorker, number>();
+  readonly placements: VirtualWorker[] = [];
 
-  overlaps(_request: RouteRequest, candidates: readonly Worker[], into: Uint32Array): void {
+  overlaps(_request: RouteRequest, candidates: readonly VirtualWorker[], into: Uint32Array): void {
     candidates.forEach((worker, i) => into[i] = this.blocks.get(worker) ?? 0);
   }
 
-  placed(worker: Worker): void {
+  placed(worker: VirtualWorker): void {
     this.placements.push(worker);
   }
 }
 
-function setUp(count: number): { board: LoadBoard; caches: FixedCaches; workers: Worker[] } {
+function setUp(count: number): { board: LoadBoard; caches: FixedCaches; workers: VirtualWorker[] } {
   const board = new LoadBoard(LoadBoard.allocate(count, 1), 1, 0);
   const workers = Array.from({ length: count }, (_, i) => {
-    const worker = new Worker({ instanceId: `worker-${i}`, models: [], engine: "", capacity: 0 }, 0);
+    const worker = new Worker({
+      instanceId: `worker-${i}`,
+      models: [],
+      engine: "",
+      capacity: 0,
+      virtualWorkers: 1,
+    }, 0).virtual[0]!;
     worker.row = board.enter(BigInt(i + 1));
     return worker;
   });
@@ -47,7 +53,12 @@ function blocksOf(count: number): BlockHashes {
 }
 
 /** How often each worker is chosen, of `times`. */
-function counts(policy: Policy, workers: readonly Worker[], times: number, asked = request()): number[] {
+function counts(
+  policy: Policy,
+  workers: readonly VirtualWorker[],
+  times: number,
+  asked = request(),
+): number[] {
   const counts = new Array<number>(workers.length).fill(0);
   for (let i = 0; i < times; i++) counts[workers.indexOf(policy.choose(workers, asked)!)]!++;
   return counts;

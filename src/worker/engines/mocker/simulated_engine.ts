@@ -71,6 +71,10 @@ export class SimulatedEngine implements Engine {
     });
   }
 
+  get virtualWorkers(): number {
+    return this.workers.length;
+  }
+
   get running(): number {
     return this.#running;
   }
