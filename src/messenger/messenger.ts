@@ -199,7 +199,6 @@ export class Messenger implements MessengerPort {
     return this.#call(peer, handler, payload, ResponseType.ackNack, timeoutMs, nothing) as Promise<void>;
   }
 
-  /** Unary call with raw bytes both ways. Rejects as `requestJson` does. */
   async requestBytes(
     peer: InstanceId,
     handler: string,

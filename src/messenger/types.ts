@@ -88,6 +88,13 @@ export interface MessengerPort {
    * drains), `timeout` or `peer_unknown`.
    */
   requestJson(peer: InstanceId, handler: string, value: unknown, timeoutMs: number): Promise<unknown>;
+  /** Unary call with raw bytes both ways. Rejects as `requestJson` does. */
+  requestBytes(
+    peer: InstanceId,
+    handler: string,
+    payload: Uint8Array,
+    timeoutMs: number,
+  ): Promise<Uint8Array>;
   /** Ack/nack call with raw bytes; resolves on ack. Rejects as `requestJson` does. */
   requestAck(peer: InstanceId, handler: string, payload: Uint8Array, timeoutMs: number): Promise<void>;
   /**

@@ -117,6 +117,10 @@ export class ScriptedMessenger implements MessengerPort {
 
   sendJson(): void {}
 
+  requestBytes(_peer: InstanceId, handler: string): Promise<Uint8Array> {
+    return Promise.reject(new TokenplaneError("handler_not_found", `Handler '${handler}' not found`));
+  }
+
   requestJson(peer: InstanceId, handler: string, value: unknown): Promise<unknown> {
     return this.#call({ to: peer, handler, value });
   }

@@ -171,6 +171,11 @@ export class ReportedCaches implements CacheView {
   // Its reports will tell.
   placed(): void {}
 
+  /** Whether the worker reports what it has. */
+  has(worker: VirtualWorker): boolean {
+    return this.#workers.has(worker);
+  }
+
   /** A worker has gone. */
   forget(worker: VirtualWorker): void {
     const reported = this.#workers.get(worker);

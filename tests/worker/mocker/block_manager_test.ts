@@ -1,7 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { BlockManager, type CacheEvents } from "../../../src/worker/engines/mocker/block_manager.ts";
 
-const numbered = { blockAt: (index: number) => 100 + index };
+const numbered = {
+  blockAt: (index: number) => 100 + index,
+  localHashAt: (index: number) => [index, 0] as const,
+};
 
 function recording(): { events: CacheEvents; seen: string[] } {
   const seen: string[] = [];

@@ -22,6 +22,8 @@ export interface CacheEvents {
 export interface BlockSource {
   /** Name of its block `index`, which is full. */
   blockAt(index: number): number;
+  /** The local hash of that block (see `routing/kv/block_hashes.ts`): low and high half. */
+  localHashAt(index: number): readonly [number, number];
 }
 
 /** See the head of this file. */
