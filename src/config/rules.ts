@@ -66,6 +66,8 @@ export function findContradiction(given: Given, settings: readonly Setting[]): s
   if (values["flush"] === "step" && names.has("batch-ms")) {
     return `${name("flush")} "step" with ${name("batch-ms")}: with "step" the engine says when to write`;
   }
+  const simulated = findMockContradiction(given, settings);
+  if (simulated !== null) return simulated;
   const slot = values["slotByteBudget"] as number;
   const peer = values["peerByteBudget"] as number;
   if (slot > peer) {
@@ -81,4 +83,27 @@ export function findContradiction(given: Given, settings: readonly Setting[]): s
     } ${bodies}: allowed up to that of all bodies together`;
   }
   return null;
+}
+
+/** Settings of one way in which the mock keeps time, given together with the other. */
+const FIXED_ONLY: readonly string[] = ["mock-ttft-ms", "mock-itl-ms"];
+const SIMULATED_ONLY: readonly string[] = [
+  "virtual-workers",
+  "mock-kv-blocks",
+  "mock-max-sequences",
+  "mock-max-batched-tokens",
+  "mock-chunked-prefill",
+  "mock-prefix-caching",
+];
+
+function findMockContradiction({ values, names }: Given, settings: readonly Setting[]): string | null {
+  const timing = values["mockTiming"];
+  if (timing === undefined) return null;
+  const others = timing === "simulated" ? FIXED_ONLY : SIMULATED_ONLY;
+  const given = settings.find(({ flag }) => others.includes(flag) && names.has(flag));
+  if (given === undefined) return null;
+  const needed = timing === "simulated" ? "fixed" : "simulated";
+  return `${names.get(given.flag)} with ${
+    names.get("mock-timing") ?? "--mock-timing"
+  } "${timing}": it is for "${needed}"`;
 }

@@ -23,6 +23,8 @@ export class CacheReports {
   readonly #context: CacheReportsContext;
   /** Those of whom a snapshot is on its way. */
   readonly #asked = new Set<VirtualWorker>();
+  /** Those that have said that they report nothing. */
+  readonly #mute = new WeakSet<VirtualWorker>();
 
   constructor(context: CacheReportsContext) {
     this.#context = context;
@@ -32,9 +34,11 @@ export class CacheReports {
     });
   }
 
-  /** A worker has joined: what it has by now. One without a cache to report answers that it has no such handler. */
-  onJoined(worker: Worker): void {
-    for (const virtual of worker.virtual) this.#ask(virtual);
+  /** A worker can be asked: what does it have by now, if that is not known? */
+  onConnected(worker: Worker): void {
+    for (const virtual of worker.virtual) {
+      if (!this.#context.caches.has(virtual) && !this.#mute.has(virtual)) this.#ask(virtual);
+    }
   }
 
   #handle(worker: Worker, payload: Uint8Array): void {
@@ -59,8 +63,8 @@ export class CacheReports {
       })
       .catch((caught: unknown) => {
         const error = toTokenplaneError(caught);
-        if (error.code === "handler_not_found") return;
-        log.debug("cache_snapshot_failed", { worker: virtual.name, error });
+        if (error.code === "handler_not_found") this.#mute.add(virtual);
+        else log.debug("cache_snapshot_failed", { worker: virtual.name, error });
       });
   }
 }

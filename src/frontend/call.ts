@@ -8,11 +8,13 @@ import type { Outcome } from "../outcome.ts";
 import type { SummaryNote } from "../plane/notes.ts";
 import { encodeRequestMessage, GENERATE_HANDLER } from "../plane/request_message.ts";
 import type { Placement } from "../routing/placement.ts";
+import type { RouteRequest } from "../routing/policies/policy.ts";
 import type { NoWorker } from "../routing/router.ts";
 import type { Worker } from "../routing/worker.ts";
 import type { CallContext } from "./dispatch.ts";
+import { WORKER_HEADER } from "./worker_header.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { errorReply } from "./error_body.ts";
+import { errorReply, invalidRequest } from "./error_body.ts";
 import { errorOfOutcome, isRefusal, outcomeOfError, OutcomeRecord } from "./outcome_record.ts";
 import { judgeRefusal } from "./refusal.ts";
 import { Relay } from "./relay.ts";
@@ -26,7 +28,8 @@ export interface GenerateRequest {
   readonly id: string;
   readonly endpoint: Endpoint;
   readonly path: string;
-  readonly model: string;
+  /** What the choice of a worker depends on. */
+  readonly route: RouteRequest;
   readonly stream: boolean;
   readonly headers: Readonly<Record<string, string>>;
   /** When its head had been read, by the clock in ms. */
@@ -141,8 +144,8 @@ export class Call implements RelayHost {
       this.#relay.detach("another try");
       if (this.#tried.length >= context.options.maxAttempts) return this.#fail(last);
     }
-    const placement = context.router.place({ model: request.model, blocks: null, wanted: null }, this.#tried);
-    if (typeof placement === "string") return this.#fail(last ?? noWorkerError(placement, request.model));
+    const placement = context.routing.router.place(request.route, this.#tried);
+    if (typeof placement === "string") return this.#fail(last ?? noWorkerError(placement, request.route));
     const { worker } = placement;
     if (last === null) this.#record.start();
     else context.relay.stats.retries++;
@@ -151,8 +154,8 @@ export class Call implements RelayHost {
     this.#acceptedMs = -1;
     try {
       const anchor = context.plane.register(this.#relay, worker.instanceId);
-      this.#relay.attach(anchor);
-      const { id, path, model, stream, headers } = request;
+      this.#relay.attach(anchor, placement.target.name);
+      const { id, path, route: { model }, stream, headers } = request;
       const body = this.#body!;
       const chosen = worker.virtual.length > 1 ? { virtualWorker: placement.target.index } : {};
       const { ticket } = anchor;
@@ -247,12 +250,16 @@ function levelOf(outcome: Outcome | "refused", status: number): "debug" | "info"
   return outcome === "ok" ? "debug" : "warn";
 }
 
-function noWorkerError(why: NoWorker, model: string): TokenplaneError {
+function noWorkerError(why: NoWorker, { model, wanted }: RouteRequest): TokenplaneError {
   switch (why) {
     case "all_busy":
       return new TokenplaneError("overloaded", "Cannot place the request: all workers are busy");
     case "unknown_model":
       return modelNotFound(model);
+    case "not_wanted":
+      return wanted === null
+        ? invalidRequest(`The request names no worker: "${WORKER_HEADER}" must hold the name of one.`)
+        : new TokenplaneError("unavailable", "Cannot place the request: the worker it names is not there");
     default:
       return new TokenplaneError("unavailable", "Cannot place the request: no worker can be reached");
   }

@@ -5,7 +5,6 @@ import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import type { Logger } from "../observe/log.ts";
 import type { ResponsePlane } from "../plane/types.ts";
-import type { Router } from "../routing/router.ts";
 import type { Worker } from "../routing/worker.ts";
 import { BodyBudget, readBody } from "./body.ts";
 import { Call, type GenerateRequest } from "./call.ts";
@@ -14,6 +13,8 @@ import type { FrontendOptions } from "./options.ts";
 import type { RelayContext } from "./relay_host.ts";
 import { parseRequest } from "./request.ts";
 import { sendError } from "./respond.ts";
+import type { Routing } from "./routing.ts";
+import { WORKER_HEADER } from "./worker_header.ts";
 import type { FrontendStats } from "./stats.ts";
 
 /** What every call of a frontend shares. */
@@ -22,7 +23,7 @@ export interface CallContext {
   readonly log: Logger;
   readonly messenger: MessengerPort;
   readonly plane: ResponsePlane;
-  readonly router: Router;
+  readonly routing: Routing;
   readonly options: FrontendOptions;
   readonly relay: RelayContext;
   readonly onWorkerLost: (worker: Worker, reason: string) => void;
@@ -117,11 +118,17 @@ export class Dispatcher {
     const { options } = this.#context;
     let call: Call;
     try {
-      const { model, stream } = parseRequest(endpoint, body, options.maxJsonDepth);
+      const { fields, model, stream } = parseRequest(endpoint, body, options.maxJsonDepth);
+      const wanted = request.headers[WORKER_HEADER];
+      const route = {
+        model,
+        blocks: this.#context.routing.blocksOf(fields, endpoint === "chat_completions"),
+        wanted: typeof wanted === "string" ? wanted : null,
+      };
       const headers = passedHeaders(request, options.passHeaders);
       call = new Call(
         this.#context,
-        { ...read, endpoint, path: ENDPOINT_PATHS[endpoint], model, stream, headers },
+        { ...read, endpoint, path: ENDPOINT_PATHS[endpoint], route, stream, headers },
         body,
         response,
       );

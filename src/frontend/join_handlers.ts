@@ -21,6 +21,8 @@ export interface JoinContext {
   readonly lostGraceMs: number;
   /** Node addresses (`host:port`) of all shards of this frontend, this one included. */
   readonly shards: () => readonly string[];
+  /** A worker has joined, or joined again, over its standing connection: it can be asked. */
+  readonly onConnected: (worker: Worker) => void;
 }
 
 /** Registers the handlers and listens for lost connections. Once per messenger. */
@@ -38,7 +40,10 @@ export function registerJoinHandlers(context: JoinContext): void {
     const worker = table.join(info);
     if (worker === null) throw refuse("the frontend has as many workers or models as it takes");
     // A connection made for the join alone ends with it, which says nothing of the worker.
-    if (origin.peer !== null && !isByAddress) connections.set(origin.connection, worker);
+    if (origin.peer !== null && !isByAddress) {
+      connections.set(origin.connection, worker);
+      context.onConnected(worker);
+    }
     return {
       peer_info: peerInfoToJson(messenger.peerInfo),
       shards: context.shards(),

@@ -6,8 +6,7 @@ import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { MetricsPage } from "../observe/metrics.ts";
 import type { ResponsePlane } from "../plane/types.ts";
-import { LeastLoaded } from "../routing/policies/least_loaded.ts";
-import { Router } from "../routing/router.ts";
+import type { LoadBoard } from "../routing/load_board.ts";
 import type { ModelCard } from "../routing/worker.ts";
 import { WorkerTable } from "../routing/worker_table.ts";
 import { createApp } from "./app.ts";
@@ -19,6 +18,7 @@ import { FlushList } from "./flush_list.ts";
 import { GenerateRoute } from "./generate_route.ts";
 import { type JoinContext, registerJoinHandlers, suspect } from "./join_handlers.ts";
 import { checkFrontendOptions, type FrontendOptions } from "./options.ts";
+import { Routing } from "./routing.ts";
 import { createHttpServer, listen, type ListenOptions } from "./server.ts";
 import { FrontendStats } from "./stats.ts";
 
@@ -34,6 +34,8 @@ export interface FrontendParts {
   readonly metrics?: () => MetricsPage | Promise<MetricsPage>;
   /** Models of the whole process, when other shards have some too. Default: those of this node's workers. */
   readonly models?: () => readonly ModelCard[];
+  /** Where the load of all shards is counted. Default: one of its own. */
+  readonly board?: LoadBoard;
   /** Node addresses (`host:port`) of all shards, for workers that join. */
   readonly shards?: () => readonly string[];
   /** The workers of this node, or their models, have changed; may be called when they have not. */
@@ -44,6 +46,7 @@ export interface FrontendParts {
 export class FrontendNode {
   readonly stats: FrontendStats;
   readonly table: WorkerTable;
+  readonly routing: Routing;
   readonly options: FrontendOptions;
   readonly #parts: FrontendParts;
   readonly #clock: Clock;
@@ -68,8 +71,19 @@ export class FrontendNode {
       joinIntervalMs,
       lostGraceMs,
       maxWorkers,
-      onGone: (worker) => parts.messenger.unregisterPeer(worker.instanceId),
+      onGone: (worker) => {
+        this.routing.onGone(worker);
+        parts.messenger.unregisterPeer(worker.instanceId);
+      },
+      ...(parts.board === undefined ? {} : { board: parts.board }),
       ...(parts.onWorkers === undefined ? {} : { onChange: parts.onWorkers }),
+    });
+    this.routing = new Routing({
+      options: this.options,
+      table: this.table,
+      messenger: parts.messenger,
+      clock: this.#clock,
+      log: this.#log,
     });
     registerJoinHandlers(this.#joinContext());
     parts.plane.onDelivered(() => this.#flushList.flush());
@@ -91,7 +105,7 @@ export class FrontendNode {
       log: this.#log,
       messenger,
       plane,
-      router: new Router(table, new LeastLoaded(table.board)),
+      routing: this.routing,
       options,
       relay: { stats, flushList: this.#flushList, maxGatherBytes: options.maxGatherBytes },
       onWorkerLost: (worker, reason) => suspect(this.#joinContext(), worker, reason),
@@ -160,6 +174,7 @@ export class FrontendNode {
       joinIntervalMs,
       lostGraceMs,
       shards: this.#parts.shards ?? (() => []),
+      onConnected: (worker) => this.routing.onConnected(worker),
     };
   }
 }

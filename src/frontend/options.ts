@@ -1,5 +1,6 @@
 /** Settings of a frontend. The configuration schema maps flags onto these; nothing else holds a limit. */
 import { TokenplaneError } from "../errors.ts";
+import type { RouterMode } from "../routing/policies/mod.ts";
 import { DEFAULT_REQUEST_LIMITS } from "../plane/request_message.ts";
 
 /** How response bytes reach the client's socket; `auto` takes the cheapest that works here. */
@@ -62,6 +63,18 @@ export interface FrontendOptions {
   /** How long a worker whose connection was lost is kept, out of use, for it to come back. */
   readonly lostGraceMs: number;
 
+  readonly routerMode: RouterMode;
+  /** Tokens of one KV block, as its workers have it. */
+  readonly kvBlockSize: number;
+  /** Weights of `kv`, see `routing/policies/kv_aware.ts`. */
+  readonly routerKvOverlapCredit: number;
+  readonly routerPrefillLoadScale: number;
+  readonly routerTemperature: number;
+  /** How long a worker that reports nothing keeps what it was sent, s. */
+  readonly routerTtlSecs: number;
+  /** Different blocks that a shard remembers. */
+  readonly routerMaxBlocks: number;
+
   readonly egress: EgressChoice;
   /** Logs where the time of each finished request went. */
   readonly logTtftSplit: "off" | "on";
@@ -95,6 +108,13 @@ export const DEFAULT_FRONTEND_OPTIONS: FrontendOptions = Object.freeze({
   maxWorkers: 4_096,
   joinIntervalMs: 2_000,
   lostGraceMs: 500,
+  routerMode: "least-loaded",
+  kvBlockSize: 64,
+  routerKvOverlapCredit: 1,
+  routerPrefillLoadScale: 1,
+  routerTemperature: 0,
+  routerTtlSecs: 120,
+  routerMaxBlocks: 4_194_304,
   egress: "auto",
   logTtftSplit: "off",
   backlog: 4_096,

@@ -28,6 +28,7 @@ import { GatheredBody } from "./gathered_body.ts";
 import { describeEnd, outcomeOf } from "./outcome_record.ts";
 import type { RelayContext, RelayHost } from "./relay_host.ts";
 import { sendBody } from "./respond.ts";
+import { WORKER_HEADER } from "./worker_header.ts";
 
 const Phase = Object.freeze({ waiting: 0, headed: 1, streaming: 2, gathering: 3, ending: 4, over: 5 });
 type Phase = (typeof Phase)[keyof typeof Phase];
@@ -57,6 +58,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   #anchor: Anchor | null = null;
+  #worker = "";
   #head: HeadNote | null = null;
   #summary: SummaryNote | null = null;
   #gathered: GatheredBody | null = null;
@@ -99,9 +101,10 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     return this.#blockedSinceMs;
   }
 
-  /** Takes the anchor of a new try. */
-  attach(anchor: Anchor): void {
+  /** Takes the anchor of a new try, and the name of the worker that is asked. */
+  attach(anchor: Anchor, worker: string): void {
     this.#anchor = anchor;
+    this.#worker = worker;
     this.#phase = Phase.waiting;
     this.#head = null;
     this.#summary = null;
@@ -204,14 +207,10 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const isCounted = this.#phase === Phase.over;
     this.abandon("internal_error");
     this.#response.destroy();
-    const detail = toTokenplaneError(caught).message;
     if (isCounted) return;
-    this.#host.onComplete("internal_error", {
-      outcome: "internal_error",
-      usage: null,
-      finishReasons: [],
-      detail,
-    });
+    const detail = toTokenplaneError(caught).message;
+    const summary = { outcome: "internal_error", usage: null, finishReasons: [], detail } as const;
+    this.#host.onComplete("internal_error", summary);
   }
 
   #touch(): void {
@@ -319,6 +318,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
         "content-type": head.contentType,
         "cache-control": "no-cache",
         "x-request-id": this.#requestId,
+        [WORKER_HEADER]: this.#worker,
       };
       if (this.#isSse) headers["x-accel-buffering"] = "no";
       response.writeHead(head.status, headers);
@@ -346,7 +346,7 @@ export class Relay implements StreamConsumer, Flushable, SinkHost {
     const body = this.#gathered!.join();
     this.#phase = Phase.over;
     this.#gathered = null;
-    sendBody(this.#response, status, contentType, body, this.#requestId);
+    sendBody(this.#response, status, contentType, body, this.#requestId, { [WORKER_HEADER]: this.#worker });
     this.#host.onComplete(outcome, this.#summary);
   }
 

@@ -13,6 +13,8 @@ export interface ParsedRequest {
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;
+  /** The whole body. */
+  readonly fields: Readonly<Record<string, unknown>>;
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -41,7 +43,7 @@ export function parseRequest(endpoint: Endpoint, body: Uint8Array, maxJsonDepth:
       throw wrongType("prompt", "a string or an array", prompt);
     }
   }
-  return { model, stream: flag(fields, "stream", "stream"), includeUsage: includeUsage(fields) };
+  return { model, stream: flag(fields, "stream", "stream"), includeUsage: includeUsage(fields), fields };
 }
 
 /** The error for a model that nobody serves. */

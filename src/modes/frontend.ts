@@ -3,11 +3,13 @@ import type { HostPort } from "../config/host_port.ts";
 import type { FrontendSettings, StartSettings } from "../config/schema/mod.ts";
 import type { MetricsPage } from "../observe/metrics.ts";
 import { addFrontendMetrics } from "../frontend/metrics.ts";
+import { addRoutingMetrics } from "../frontend/routing_metrics.ts";
 import { FrontendNode } from "../frontend/node.ts";
 import { FrontendStats } from "../frontend/stats.ts";
 import type { Logger } from "../observe/log.ts";
 import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
 import { Collectors, type Series } from "../observe/metrics.ts";
+import type { LoadBoard } from "../routing/load_board.ts";
 import type { ModelCard } from "../routing/worker.ts";
 import { affordableConnections, descriptorLimit } from "./descriptor_limit.ts";
 import { MessageNode } from "./message_node.ts";
@@ -33,6 +35,8 @@ export interface LocalFrontend extends RunningFrontend {
 /** What a frontend that is one shard of several asks and tells the others. */
 export interface ShardHooks {
   readonly index: number;
+  /** Its column of the load that all shards count. */
+  readonly board: LoadBoard;
   readonly models: () => readonly ModelCard[];
   readonly shards: () => readonly string[];
   /** @param own the page of this shard alone */
@@ -81,12 +85,14 @@ export async function startFrontend(
     metrics: shard === null ? ownPage : () => shard.metrics(ownPage),
     ...(shard === null ? {} : {
       models: shard.models,
+      board: shard.board,
       shards: shard.shards,
       onWorkers: () => shard.onWorkers(frontend.table.models(), frontend.table.size),
     }),
   });
   const loopDelay = new LoopDelay();
   addFrontendMetrics(collectors, stats, frontend.table);
+  addRoutingMetrics(collectors, frontend.routing);
   node.addMetrics(collectors);
   addLoopDelayMetrics(collectors, loopDelay, { shard: String(shard?.index ?? 0) });
   const close = async () => {

@@ -2,7 +2,9 @@
 import type { FrontendSettings, StartSettings, WorkerSettings } from "../config/schema/mod.ts";
 import { DEFAULT_FRONTEND_OPTIONS, type FrontendOptions } from "../frontend/options.ts";
 import { DEFAULT_MUX_OPTIONS, type FlushPolicy, type MuxOptions } from "../mux/options.ts";
+import { byteTokenizer } from "../routing/prompt/tokenizer.ts";
 import type { MockOptions } from "../worker/engines/mock.ts";
+import type { SimulatedOptions } from "../worker/engines/mocker/simulated_engine.ts";
 import type { OpenAiOptions } from "../worker/engines/openai_options.ts";
 
 /** Settings of the streams, which every mode has. */
@@ -40,6 +42,26 @@ export function toMockOptions(settings: MockSettings): Omit<MockOptions, "clock"
     seed: settings.mockSeed,
     defaultTokens: settings.mockDefaultTokens,
     maxTokens: settings.mockMaxTokens,
+    eventBytes: settings.mockEventBytes,
+  };
+}
+
+/** Options of the simulated engine, but for its clock and where it reports its caches. */
+export function toSimulatedOptions(
+  settings: MockSettings,
+): Omit<SimulatedOptions, "clock" | "onStep" | "cacheEvents"> {
+  return {
+    tokenizer: byteTokenizer,
+    virtualWorkers: settings.virtualWorkers,
+    kvBlocks: settings.mockKvBlocks,
+    blockSize: settings.kvBlockSize,
+    maxSequences: settings.mockMaxSequences,
+    maxBatchedTokens: settings.mockMaxBatchedTokens,
+    hasChunkedPrefill: settings.mockChunkedPrefill === "on",
+    hasPrefixCaching: settings.mockPrefixCaching === "on",
+    speedupRatio: settings.speedupRatio,
+    limits: { defaultTokens: settings.mockDefaultTokens, maxTokens: settings.mockMaxTokens },
+    seed: settings.mockSeed,
     eventBytes: settings.mockEventBytes,
   };
 }

@@ -7,10 +7,14 @@ import type { Logger } from "../observe/log.ts";
 import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
 import { Collectors } from "../observe/metrics.ts";
 import type { Engine } from "../worker/engines/engine.ts";
+import { CachePublisher } from "../worker/cache_publisher.ts";
+import type { CacheEvents } from "../worker/engines/mocker/block_manager.ts";
+import { SimulatedEngine } from "../worker/engines/mocker/simulated_engine.ts";
 import { MockEngine } from "../worker/engines/mock.ts";
 import { OpenAiEngine } from "../worker/engines/openai.ts";
 import { probeServer } from "../worker/engines/openai_probe.ts";
 import { addWorkerMetrics } from "../worker/metrics.ts";
+import { addSimulatedMetrics } from "../worker/simulated_metrics.ts";
 import { WorkerNode } from "../worker/node.ts";
 import { MessageNode } from "./message_node.ts";
 import {
@@ -19,6 +23,7 @@ import {
   toMockOptions,
   toMuxOptions,
   toOpenAiOptions,
+  toSimulatedOptions,
 } from "./options.ts";
 import type { Running } from "./running.ts";
 import { startStatusServer, type StatusServer } from "./status_server.ts";
@@ -43,9 +48,16 @@ export interface WorkerParts {
   readonly frontends: readonly HostPort[];
   /** Null: no metrics, no health. */
   readonly metricsListen: HostPort | null;
-  /** @param onStep to be called behind each decode step */
-  readonly engine: (onStep: () => void) => Engine;
+  readonly engine: (hooks: EngineHooks) => Engine;
   readonly log: Logger;
+}
+
+/** What an engine tells the worker it is part of. */
+export interface EngineHooks {
+  /** To be called behind each decode step. */
+  readonly onStep: () => void;
+  /** Where the cache of a logical worker is reported; to be asked for only by an engine that reports. */
+  readonly cacheEvents: (virtualWorker: number) => CacheEvents;
 }
 
 /** Starts the worker of `tokenplane worker`. Throws `invalid_config` when its address cannot be had. */
@@ -61,7 +73,7 @@ export async function startWorker(settings: WorkerSettings, log: Logger): Promis
   }
   const parts = { settings, nodeListen, advertiseHost, frontends, metricsListen, log };
   if (settings.engine !== "openai" || engineUrl === null) {
-    return await runWorker({ ...parts, engine: (onStep) => newMock(settings, onStep) });
+    return await runWorker({ ...parts, engine: (hooks) => newMock(settings, hooks) });
   }
   const engine = () => new OpenAiEngine({ clock: systemClock, url: engineUrl, ...toOpenAiOptions(settings) });
   const worker = await runWorker({ ...parts, engine });
@@ -87,17 +99,23 @@ export function startMockWorker(
     advertiseHost: null,
     frontends: [frontend],
     metricsListen: null,
-    engine: (onStep) => newMock(settings, onStep),
+    engine: (hooks) => newMock(settings, hooks),
     log,
   });
 }
 
-function newMock(settings: MockSettings, onStep: () => void): Engine {
-  return new MockEngine({
+function newMock(settings: MockSettings, { onStep, cacheEvents }: EngineHooks): Engine {
+  const shared = {
     clock: systemClock,
-    ...toMockOptions(settings),
     ...(settings.flush === "step" ? { onStep } : {}),
     ...(settings.mockPacing === "exact" ? { pause: pauseThread } : {}),
+  };
+  if (settings.mockTiming === "fixed") return new MockEngine({ ...shared, ...toMockOptions(settings) });
+  const isReporting = settings.mockPrefixCaching === "on";
+  return new SimulatedEngine({
+    ...shared,
+    ...toSimulatedOptions(settings),
+    ...(isReporting ? { cacheEvents } : {}),
   });
 }
 
@@ -115,9 +133,21 @@ async function runWorker(parts: WorkerParts): Promise<RunningWorker> {
     mux: { ...toMuxOptions(settings), lanes: settings.lanes },
     log,
   });
-  const engine = parts.engine(() => node.plane.flushBatch());
+  // Made when an engine asks for it: a worker that reports nothing has no handler that says so.
+  let publisher: CachePublisher | null = null;
+  const engine = parts.engine({
+    onStep: () => node.plane.flushBatch(),
+    cacheEvents: (virtualWorker) => {
+      publisher ??= new CachePublisher({
+        messenger: node.messenger,
+        clock: systemClock,
+        frontends: () => worker.joinedFrontends(),
+      });
+      return publisher.eventsOf(virtualWorker);
+    },
+  });
   const created = Math.floor(Date.now() / 1_000);
-  const worker = new WorkerNode({
+  const worker: WorkerNode = new WorkerNode({
     messenger: node.messenger,
     plane: node.plane,
     engine,
@@ -129,6 +159,7 @@ async function runWorker(parts: WorkerParts): Promise<RunningWorker> {
   });
   let status: StatusServer | null = null;
   const close = async () => {
+    publisher?.close();
     await worker.close();
     await status?.close();
   };
@@ -163,6 +194,7 @@ async function showStatus(
   const collectors = new Collectors({ process: true });
   const loopDelay = new LoopDelay();
   addWorkerMetrics(collectors, worker, engine);
+  if (engine instanceof SimulatedEngine) addSimulatedMetrics(collectors, engine);
   node.addMetrics(collectors);
   addLoopDelayMetrics(collectors, loopDelay, {});
   const server = await startStatusServer(where, {

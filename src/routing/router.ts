@@ -6,19 +6,19 @@ import type { VirtualWorker, Worker } from "./worker.ts";
 import type { WorkerTable } from "./worker_table.ts";
 
 /** Why there is no worker for a request. */
-export type NoWorker = "unknown_model" | "unavailable" | "all_tried" | "all_busy";
+export type NoWorker = "unknown_model" | "unavailable" | "all_tried" | "all_busy" | "not_wanted";
 
 /** Picks workers of one table. */
 export class Router {
+  readonly policy: Policy;
   readonly #table: WorkerTable;
-  readonly #policy: Policy;
   readonly #board: LoadBoard;
   /** Workers that may be chosen; reused from request to request. */
   readonly #candidates: VirtualWorker[] = [];
 
   constructor(table: WorkerTable, policy: Policy) {
     this.#table = table;
-    this.#policy = policy;
+    this.policy = policy;
     this.#board = table.board;
   }
 
@@ -42,9 +42,9 @@ export class Router {
       else candidates.push(...worker.virtual);
     }
     if (candidates.length === 0) return isAnyBusy ? "all_busy" : "all_tried";
-    const target = this.#policy.choose(candidates, request);
-    if (target === null) return tried.length > 0 ? "all_tried" : isAnyBusy ? "all_busy" : "unavailable";
-    return new Placement(target, this.#board, this.#policy.place?.(target, request) ?? null);
+    const target = this.policy.choose(candidates, request);
+    if (target === null) return tried.length > 0 ? "all_tried" : isAnyBusy ? "all_busy" : "not_wanted";
+    return new Placement(target, this.#board, this.policy.place?.(target, request) ?? null);
   }
 
   #isFull({ info: { capacity }, inFlight, virtual }: Worker): boolean {

@@ -1,4 +1,5 @@
 /** Joins a worker to its frontends, with all of their shards, and keeps it joined. */
+import type { InstanceId } from "../../transports/contract.ts";
 import type { Clock } from "../clock.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
@@ -79,6 +80,11 @@ export class Join {
   get frontends(): { address: string; joined: boolean }[] {
     return [...this.#links.values()].filter((link) => !link.isSpare)
       .map(({ address, isJoined }) => ({ address, joined: isJoined }));
+  }
+
+  /** Frontends, shards of one counted singly, that this worker is joined to now. */
+  *joined(): Iterable<InstanceId> {
+    for (const { instanceId, isJoined } of this.#links.values()) if (isJoined) yield instanceId!;
   }
 
   /** Tells every frontend that this worker takes no more requests. Resolves when all have answered or timed out. */

@@ -1,4 +1,5 @@
 /** A worker: an engine behind a messenger and a plane, joined to frontends. */
+import type { InstanceId } from "../../transports/contract.ts";
 import type { Clock } from "../clock.ts";
 import type { MessengerPort } from "../messenger/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
@@ -84,6 +85,11 @@ export class WorkerNode {
       frontends: this.#join.frontends,
       stats: this.#handler.stats,
     };
+  }
+
+  /** Frontends that it is joined to now. */
+  joinedFrontends(): Iterable<InstanceId> {
+    return this.#join.joined();
   }
 
   /** Offers the models to the frontends, from now on and whenever one comes back. */

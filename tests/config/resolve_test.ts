@@ -186,3 +186,17 @@ for (const [name, args, env, ...parts] of REFUSALS) {
     assert(message.length < 600, message);
   });
 }
+
+Deno.test("resolveCommand refuses settings of the mock's other way of keeping time", () => {
+  const worker = ["worker", "--frontend", "127.0.0.1:7000"];
+  const cases: [string[], string][] = [
+    [
+      ["--mock-timing", "simulated", "--mock-itl-ms", "5"],
+      '--mock-itl-ms with --mock-timing "simulated": it is for "fixed"',
+    ],
+    [["--virtual-workers", "4"], '--virtual-workers with --mock-timing "fixed": it is for "simulated"'],
+  ];
+  for (const [args, message] of cases) {
+    assertStringIncludes(refusal([...worker, ...args]), message);
+  }
+});

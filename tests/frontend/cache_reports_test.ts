@@ -117,7 +117,7 @@ Deno.test("CacheReports learns what a worker has that joins with a cache", async
   for (let seed = 0; seed < 100; seed++) run(engines[0]!, promptOf(seed, 8));
   await net.pass();
   hold(true);
-  reports.onJoined(worker);
+  reports.onConnected(worker);
   await net.pass(50);
   assertEquals([overlap(promptOf(0, 8)), overlap(promptOf(99, 8))], [8, 8]);
   await close();

@@ -5,12 +5,14 @@ import { HTTP_SETTINGS } from "./http.ts";
 import { LISTEN_SETTINGS } from "./listen.ts";
 import { MUX_SETTINGS } from "./mux.ts";
 import { OBSERVE_SETTINGS } from "./observe.ts";
+import { ROUTING_SETTINGS } from "./routing.ts";
 
 type Schema =
   | (typeof LISTEN_SETTINGS)[number]
   | (typeof OBSERVE_SETTINGS)[number]
   | (typeof ENGINE_SETTINGS)[number]
   | (typeof HTTP_SETTINGS)[number]
+  | (typeof ROUTING_SETTINGS)[number]
   | (typeof MUX_SETTINGS)[number];
 
 /** Every setting. A flag may stand here twice when its default differs by mode; the modes are then distinct. */
@@ -19,6 +21,7 @@ export const SETTINGS: readonly Setting[] = Object.freeze([
   ...OBSERVE_SETTINGS,
   ...ENGINE_SETTINGS,
   ...HTTP_SETTINGS,
+  ...ROUTING_SETTINGS,
   ...MUX_SETTINGS,
 ]);
 

@@ -35,6 +35,8 @@ export interface ShardStart {
   readonly advertiseHost: string | null;
   /** Memory of a `DescriptorTable`. */
   readonly descriptors: SharedArrayBuffer;
+  /** Memory of the `LoadBoard` that all shards share. */
+  readonly board: SharedArrayBuffer;
   readonly process: ProcessState;
   /** In place of one that died: it waits for the workers before it takes clients. */
   readonly isRestart: boolean;

@@ -3,6 +3,7 @@ import { toTokenplaneError } from "../../errors.ts";
 import { DescriptorTable } from "../../frontend/egress/descriptor_table.ts";
 import { useDescriptorTable } from "../../frontend/egress/direct_send.ts";
 import { createLogger } from "../../observe/log.ts";
+import { LoadBoard } from "../../routing/load_board.ts";
 import { type LocalFrontend, startFrontend } from "../frontend.ts";
 import type { ProcessState, ShardCommand, ShardEvent, ShardStart } from "./messages.ts";
 import { Scrapes } from "./scrapes.ts";
@@ -61,6 +62,7 @@ async function start(command: ShardStart): Promise<void> {
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat }).child({ shard: index });
   const frontend = await startFrontend({ ...settings, listen: http }, { nodeListen, advertiseHost }, log, {
     index,
+    board: new LoadBoard(command.board, settings.shards, index),
     models: () => process.models,
     shards: () => process.shards,
     metrics: (own) => {

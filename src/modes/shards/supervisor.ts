@@ -9,6 +9,7 @@ import type { FrontendSettings, StartSettings } from "../../config/schema/mod.ts
 import { TokenplaneError } from "../../errors.ts";
 import type { Logger } from "../../observe/log.ts";
 import { Collectors } from "../../observe/metrics.ts";
+import { LoadBoard } from "../../routing/load_board.ts";
 import type { ModelCard } from "../../routing/worker.ts";
 import type { NodeAddress, RunningFrontend } from "../frontend.ts";
 import { Collection } from "./collection.ts";
@@ -40,6 +41,7 @@ export class Supervisor implements RunningFrontend, ShardHost {
   readonly #address: NodeAddress;
   readonly #log: Logger;
   readonly #places: Place[];
+  readonly #board: SharedArrayBuffer;
   readonly #collectors = new Collectors({ process: true });
   readonly #collection: Collection;
   #http: HostPort;
@@ -53,6 +55,7 @@ export class Supervisor implements RunningFrontend, ShardHost {
     this.#address = address;
     this.#log = log;
     this.#http = settings.listen;
+    this.#board = LoadBoard.allocate(settings.maxWorkers, settings.shards);
     this.#places = Array.from(
       { length: settings.shards },
       () => ({ shard: null, node: null, deaths: 0, startedMs: 0, timer: undefined }),
@@ -175,6 +178,7 @@ export class Supervisor implements RunningFrontend, ShardHost {
       nodeListen: { host: nodeListen.host, port },
       advertiseHost,
       process: this.#process,
+      board: this.#board,
       isRestart: this.#isServing,
     }, this);
     await shard.accepting;

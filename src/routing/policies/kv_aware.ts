@@ -10,7 +10,7 @@
 import { Load, type LoadBoard } from "../load_board.ts";
 import type { CacheView } from "../kv/cache_view.ts";
 import type { VirtualWorker } from "../worker.ts";
-import type { PlacedBlocks, Policy, Random, RouteRequest } from "./policy.ts";
+import type { CacheHits, PlacedBlocks, Policy, Random, RouteRequest } from "./policy.ts";
 
 /** Weights of the cost. */
 export interface KvWeights {
@@ -24,6 +24,7 @@ export interface KvWeights {
 
 /** See the head of this file. */
 export class KvAware implements Policy {
+  readonly stats: CacheHits = { promptBlocks: 0, overlapBlocks: 0 };
   readonly #board: LoadBoard;
   readonly #caches: CacheView;
   readonly #weights: KvWeights;
@@ -58,6 +59,8 @@ export class KvAware implements Policy {
   place(worker: VirtualWorker, request: RouteRequest): PlacedBlocks {
     const blocks = request.blocks?.count ?? 0;
     this.#caches.placed(worker, request);
+    this.stats.promptBlocks += blocks;
+    this.stats.overlapBlocks += this.#overlap;
     return { prefill: blocks - this.#overlap, decode: blocks };
   }
 

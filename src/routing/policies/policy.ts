@@ -20,8 +20,16 @@ export interface PlacedBlocks {
   readonly decode: number;
 }
 
+/** Blocks of all prompts placed, and of these the ones that the chosen worker had. */
+export interface CacheHits {
+  promptBlocks: number;
+  overlapBlocks: number;
+}
+
 /** See the head of this file. */
 export interface Policy {
+  /** Of a policy that goes by caches. */
+  readonly stats?: CacheHits;
   /** One of `candidates`, or null when none of them will do. There is at least one; the list is valid in the call only. */
   choose(candidates: readonly VirtualWorker[], request: RouteRequest): VirtualWorker | null;
   /** The worker that `choose` has just returned gets the request. Absent: blocks are not counted. */

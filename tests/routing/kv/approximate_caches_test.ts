@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { ApproximateCaches } from "../../../src/routing/kv/approximate_caches.ts";
 import { hashBlocks } from "../../../src/routing/kv/block_hashes.ts";
 import type { RouteRequest } from "../../../src/routing/policies/policy.ts";
-import { type VirtualWorker, Worker } from "../../../src/routing/worker.ts";
+import { Worker } from "../../../src/routing/worker.ts";
 import { VirtualClock } from "../../support/virtual_clock.ts";
 
 const LIMITS = { maxBlocks: 1_000, maxWorkers: 16 };
