@@ -25,7 +25,11 @@ for (const tls of TLS_SETS) {
       const { held, before, after } = JSON.parse(new TextDecoder().decode(stdout));
       assertEquals(held, 0);
       assertEquals(after.descriptors, before.descriptors);
-      assert(after.threads <= before.threads + 2, `${before.threads} threads became ${after.threads}`);
+      // What leaks, leaks with each cycle; the runtime's own pool grows by a few on a machine that is busy.
+      assert(
+        after.threads < before.threads + CYCLES / 4,
+        `${before.threads} threads became ${after.threads}`,
+      );
       const growth = after.nativeMb - before.nativeMb;
       assert(growth < MAX_GROWTH_MB, `the native memory grew by ${growth.toFixed(1)} MB`);
     },
