@@ -2,7 +2,7 @@
  * Keeps an HTTP server accepting. When the process is out of descriptors, Deno's `node:http` stops to accept for good and
  * emits nothing. Listening again on the same handle sets it going, and changes nothing on one that goes.
  */
-import type { Server } from "node:http";
+import type { Server } from "node:net";
 
 /** How often a server that has accepted nothing is told to, ms. */
 const INTERVAL_MS = 1_000;

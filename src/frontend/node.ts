@@ -1,5 +1,4 @@
 /** One frontend: HTTP in, requests to workers, streams out. Built over a messenger and a plane that the caller owns. */
-import type { Server } from "node:http";
 import { type Clock, systemClock } from "../clock.ts";
 import { TokenplaneError } from "../errors.ts";
 import type { MessengerPort } from "../messenger/types.ts";
@@ -21,6 +20,8 @@ import { checkFrontendOptions, type FrontendOptions } from "./options.ts";
 import { Routing } from "./routing.ts";
 import { createHttpServer, listen, type ListenOptions } from "./server.ts";
 import { FrontendStats } from "./stats.ts";
+import type { CertificatePair } from "./tls/certificate.ts";
+import { type HttpServer, replaceCertificate } from "./tls/tls_server.ts";
 
 /** What a {@linkcode FrontendNode} is built from. */
 export interface FrontendParts {
@@ -30,6 +31,8 @@ export interface FrontendParts {
   readonly clock?: Clock;
   readonly log?: Logger;
   readonly stats?: FrontendStats;
+  /** Serves behind TLS by this; default: without. */
+  readonly certificate?: CertificatePair | null;
   /** Answers `/metrics`. */
   readonly metrics?: () => MetricsPage | Promise<MetricsPage>;
   /** Models of the whole process, when other shards have some too. Default: those of this node's workers. */
@@ -53,7 +56,7 @@ export class FrontendNode {
   readonly #log: Logger;
   readonly #flushList: FlushList;
   #dispatcher: Dispatcher | null = null;
-  #server: Server | null = null;
+  #server: HttpServer | null = null;
   #isDraining = false;
 
   /** Registers the join handlers. Throws `invalid_config`. */
@@ -97,8 +100,8 @@ export class FrontendNode {
   /** Starts to serve; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
   async start(where: ListenOptions): Promise<number> {
     if (this.#server !== null) throw new TokenplaneError("internal", "Cannot start a frontend twice");
-    this.#flushList.use(await chooseEgress(this.options.egress));
-    const { messenger, plane, metrics, models } = this.#parts;
+    this.#flushList.use(await chooseEgress(this.options.egress, this.#parts.certificate));
+    const { messenger, plane, metrics, models, certificate = null } = this.#parts;
     const { options, stats, table } = this;
     const dispatcher = new Dispatcher({
       clock: this.#clock,
@@ -132,10 +135,16 @@ export class FrontendNode {
       app.fetch,
       options,
       (request, response) => generating.answerPlain(request, response),
+      certificate,
     );
     const port = await listen(this.#server, where, options.backlog);
     this.#log.info("frontend_listening", { hostname: where.hostname, port });
     return port;
+  }
+
+  /** Proves itself by another pair from the next handshake on. Not for one that was started without. */
+  useCertificate(pair: CertificatePair): void {
+    if (this.#server !== null) replaceCertificate(this.#server, pair);
   }
 
   /** Health says 503 and new requests are refused; what runs goes on. Connections are still taken, to be told so. */

@@ -32,6 +32,10 @@ export interface FrontendOptions {
   /** Bytes of a response that is not streamed, gathered before the status is sent; beyond it is relayed as it comes. */
   readonly maxGatherBytes: number;
 
+  /** From a connection to the end of its TLS handshake. */
+  readonly tlsHandshakeTimeoutMs: number;
+  /** Connections whose TLS handshake is under way; more close the oldest of them. */
+  readonly maxTlsHandshakes: number;
   /** From the first byte of a request's head to its last. */
   readonly headersTimeoutMs: number;
   /** From the first byte of a request to the last of its body; then 408. */
@@ -95,6 +99,8 @@ export const DEFAULT_FRONTEND_OPTIONS: FrontendOptions = Object.freeze({
   overloadStatus: 429,
   retryAfterSeconds: 1,
   maxGatherBytes: 4 * 1024 * 1024,
+  tlsHandshakeTimeoutMs: 10_000,
+  maxTlsHandshakes: 1_024,
   headersTimeoutMs: 30_000,
   requestTimeoutMs: 60_000,
   keepAliveTimeoutMs: 75_000,
@@ -141,6 +147,8 @@ export function checkFrontendOptions(given: Partial<FrontendOptions>): FrontendO
     "maxConnections",
     "maxStreams",
     "maxGatherBytes",
+    "tlsHandshakeTimeoutMs",
+    "maxTlsHandshakes",
     "ackTimeoutMs",
     "maxAttempts",
     "maxWorkers",

@@ -1,6 +1,6 @@
 /** The HTTP server under the routes: limits of the connection, and the answers to what is no request. */
 import { getRequestListener } from "@hono/node-server";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerOptions, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { TokenplaneError, toTokenplaneError } from "../errors.ts";
 import { keepAccepting } from "./accept_keeper.ts";
@@ -8,6 +8,8 @@ import { unroutable } from "./app.ts";
 import { httpErrorBody } from "./error_body.ts";
 import type { FrontendOptions } from "./options.ts";
 import { MAX_OPEN_PER_CONNECTION, PipelineLimit } from "./pipeline_limit.ts";
+import type { CertificatePair } from "./tls/certificate.ts";
+import { createTlsServer, type HttpServer } from "./tls/tls_server.ts";
 
 /** How long the rest of a body that has been answered may take, ms. */
 const LINGER_MS = 5_000;
@@ -25,25 +27,28 @@ export interface ListenOptions {
  * Makes the server for an app; it does not listen yet.
  *
  * @param answerPlain answers a request past the app and returns true; false leaves it to the app
+ * @param certificate for a server behind TLS
  */
 export function createHttpServer(
   fetch: Parameters<typeof getRequestListener>[0],
   options: FrontendOptions,
   answerPlain?: (request: IncomingMessage, response: ServerResponse) => boolean,
-): Server {
+  certificate: CertificatePair | null = null,
+): HttpServer {
   const listener = getRequestListener(fetch, {
     // Other parts of the process fetch; their globals stay the runtime's.
     overrideGlobalObjects: false,
     errorHandler: unroutable,
   });
   const pipeline = new PipelineLimit();
-  const server = createServer({
+  const settings: ServerOptions = {
     maxHeaderSize: options.maxHeaderBytes,
     headersTimeout: options.headersTimeoutMs,
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: options.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.max(100, Math.min(5_000, options.headersTimeoutMs / 4)),
-  }, (request, response) => {
+  };
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     if (!pipeline.admits(request, response)) return;
     response.once("finish", () => {
       if (request.complete) return;
@@ -52,10 +57,13 @@ export function createHttpServer(
       closeUnlessRead(request);
     });
     if (answerPlain?.(request, response) !== true) void listener(request, response);
-  });
+  };
+  const server: HttpServer = certificate === null
+    ? createServer(settings, onRequest)
+    : createTlsServer(certificate, settings, options, onRequest);
   server.maxConnections = options.maxConnections;
   // A token of some hundred bytes must not wait for the acknowledgement of the one before.
-  server.on("connection", (socket: Socket) => {
+  server.on(certificate === null ? "connection" : "secureConnection", (socket: Socket) => {
     socket.setNoDelay(true);
     // Each response that waits its turn listens to it; the default of 10 would write a warning to stderr.
     socket.setMaxListeners(2 * MAX_OPEN_PER_CONNECTION);
@@ -65,7 +73,7 @@ export function createHttpServer(
 }
 
 /** Starts to listen; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
-export function listen(server: Server, where: ListenOptions, backlog: number): Promise<number> {
+export function listen(server: HttpServer, where: ListenOptions, backlog: number): Promise<number> {
   const { hostname: host, port, reusePort = false } = where;
   return new Promise((resolve, reject) => {
     const onError = (error: Error) => {
@@ -97,6 +105,9 @@ function closeUnlessRead(request: IncomingMessage): void {
 interface ServedSocket extends Socket {
   /** The response that has the connection now; node's own field, and the only way to know. */
   _httpMessage?: ServerResponse | null;
+  readonly encrypted?: boolean;
+  /** Whether the handshake is done; node's own field. */
+  readonly _secureEstablished?: boolean;
 }
 
 /**
@@ -112,7 +123,9 @@ function answerClientError(error: Error & { code?: string }, socket: ServedSocke
   // Bytes written now would land inside a response that is on its way.
   const isAnswering = socket._httpMessage !== undefined && socket._httpMessage !== null &&
     socket._httpMessage.headersSent;
-  if (!socket.writable || isAnswering) return void socket.destroy();
+  // Whoever does not speak TLS, or not ours, has been told by an alert, and would not understand more.
+  const isHandshake = socket.encrypted === true && socket._secureEstablished !== true;
+  if (!socket.writable || isAnswering || isHandshake) return void socket.destroy();
   const [status, text, code] = describe(error.code);
   const body = JSON.stringify(httpErrorBody(text, code));
   socket.end(

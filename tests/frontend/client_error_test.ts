@@ -4,15 +4,17 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { deadline } from "@std/async";
-import { rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
+import { CERTIFICATE, rawChat, RawClient, withFrontend } from "../support/frontend_harness.ts";
 
 const GARBAGE = "GARBAGE\r\n\r\n";
 const LIMIT_MS = 5_000;
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 /** A client that is told what is wrong with its bytes, and keeps its half of the connection open. */
-async function offend(port: number): Promise<Deno.TcpConn> {
-  const offender = await Deno.connect({ port });
+async function offend(port: number): Promise<Deno.TcpConn | Deno.TlsConn> {
+  const offender = CERTIFICATE === null
+    ? await Deno.connect({ port })
+    : await Deno.connectTls({ hostname: "127.0.0.1", port, caCerts: [CERTIFICATE.cert] });
   await offender.write(bytes(GARBAGE));
   const answer = new Uint8Array(1_000);
   const count = await offender.read(answer);

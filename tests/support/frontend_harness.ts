@@ -1,15 +1,26 @@
 /** A frontend on a real port, over a scripted plane and messenger. */
 import { deadline } from "@std/async";
 import net from "node:net";
+import tls from "node:tls";
 import type { Clock } from "../../src/clock.ts";
 import { FrontendNode, type FrontendParts } from "../../src/frontend/node.ts";
 import type { FrontendOptions } from "../../src/frontend/options.ts";
 import { OUTCOMES } from "../../src/outcome.ts";
 import { decodeRequestMessage, type RequestMessage } from "../../src/plane/request_message.ts";
+import { selfSigned } from "./certificates.ts";
 import { instanceIdOf, ScriptedMessenger } from "./scripted_messenger.ts";
 import { ScriptedPlane, type ScriptedStream } from "./scripted_plane.ts";
 
 const UNTIL_MS = 30_000;
+
+/** The frontend's certificate where the tests are run behind TLS (`tls_rerun_test.ts`); null as a rule. */
+export const CERTIFICATE = Deno.env.get("TESTS_OVER_TLS") === "on" ? await selfSigned() : null;
+
+if (CERTIFICATE !== null) {
+  const client = Deno.createHttpClient({ caCerts: [CERTIFICATE.cert] });
+  const plainFetch = globalThis.fetch;
+  globalThis.fetch = (input, init) => plainFetch(input, { client, ...init });
+}
 
 /** What one test works with. */
 export class FrontendHarness {
@@ -31,11 +42,17 @@ export class FrontendHarness {
       this.requests.push(decodeRequestMessage(payload));
       return Promise.resolve();
     };
-    this.node = new FrontendNode({ messenger: this.messenger, plane: this.plane, options, ...parts });
+    this.node = new FrontendNode({
+      messenger: this.messenger,
+      plane: this.plane,
+      options,
+      certificate: CERTIFICATE,
+      ...parts,
+    });
   }
 
   get base(): string {
-    return `http://127.0.0.1:${this.port}`;
+    return `${CERTIFICATE === null ? "http" : "https"}://127.0.0.1:${this.port}`;
   }
 
   async start(): Promise<this> {
@@ -116,7 +133,7 @@ export function rawChat(fields: Record<string, unknown> = {}, head = ""): string
   return `POST /v1/chat/completions HTTP/1.1\r\nhost: t\r\ncontent-length: ${body.length}\r\n${head}\r\n${body}`;
 }
 
-/** A TCP client that keeps what it read. */
+/** A TCP (or TLS) client that keeps what it read. */
 export class RawClient {
   readonly socket: net.Socket;
   text = "";
@@ -140,9 +157,12 @@ export class RawClient {
 
   static connect(port: number): Promise<RawClient> {
     return new Promise((resolve, reject) => {
-      const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+      const target = { port, host: "127.0.0.1", allowHalfOpen: true };
+      const socket = CERTIFICATE === null
+        ? net.connect(target)
+        : tls.connect({ ...target, ca: CERTIFICATE.cert });
       socket.once("error", reject);
-      socket.once("connect", () => resolve(new RawClient(socket)));
+      socket.once(CERTIFICATE === null ? "connect" : "secureConnect", () => resolve(new RawClient(socket)));
     });
   }
 

@@ -1,8 +1,10 @@
 /** Which egress works here: asked once per process. */
+import { createServer, type IncomingMessage, request, type RequestListener } from "node:http";
+import { createServer as createTlsServer, request as requestTls } from "node:https";
 import { type AddressInfo, connect } from "node:net";
-import { createServer, request } from "node:http";
 import { TokenplaneError } from "../../errors.ts";
 import type { EgressChoice } from "../options.ts";
+import type { CertificatePair } from "../tls/certificate.ts";
 import { frameChunk, ownChunk, PREFIX_BYTES } from "./chunk_slab.ts";
 import { DirectSend } from "./direct_send.ts";
 import { portableEgress } from "./portable_sink.ts";
@@ -28,16 +30,29 @@ interface Offer {
 }
 
 let probed: Promise<Offer> | null = null;
+/** The same on a connection that is encrypted: what the kernel is given there only the runtime knows to make. */
+let probedTls: Promise<Offer> | null = null;
 
-/** The egress for a setting. Throws `invalid_config` when the named one does not work on this runtime. */
-export async function chooseEgress(choice: EgressChoice): Promise<Egress> {
+/**
+ * The egress for a setting. Throws `invalid_config` when the named one does not work on this runtime, or behind TLS.
+ *
+ * @param certificate of a server behind TLS
+ */
+export async function chooseEgress(
+  choice: EgressChoice,
+  certificate: CertificatePair | null = null,
+): Promise<Egress> {
   if (choice === "portable") return portableEgress;
-  const { best, ownsHead } = await (probed ??= probe());
+  const { best, ownsHead } =
+    await (certificate === null
+      ? probed ??= probe()
+      : probedTls ??= probeWay(certificate).then((best) => ({ best, ownsHead: false })));
   const way = choice === "auto" ? best : choice;
   if (WAYS.indexOf(way) > WAYS.indexOf(best)) {
+    const offers = certificate === null ? "this runtime offers" : "behind TLS this runtime offers";
     throw new TokenplaneError(
       "invalid_config",
-      `Cannot use egress "${choice}": this runtime offers no more than "${best}"; use "auto"`,
+      `Cannot use egress "${choice}": ${offers} no more than "${best}"; use "auto"`,
     );
   }
   switch (way) {
@@ -53,16 +68,16 @@ export async function chooseEgress(choice: EgressChoice): Promise<Egress> {
 }
 
 async function probe(): Promise<Offer> {
-  const best = await probeWay();
+  const best = await probeWay(null);
   const isDirect = best === "ffi" || best === "ring";
   return { best, ownsHead: isDirect && await probeOwnHead() };
 }
 
 /** Sends a response to itself over loopback: runtimes differ in what `response.socket` is, and say so nowhere. */
-function probeWay(): Promise<Way> {
+function probeWay(certificate: CertificatePair | null): Promise<Way> {
   const { promise, resolve } = Promise.withResolvers<Way>();
   let offered: Way = "portable";
-  const server = createServer((_request, response) => {
+  const answer: RequestListener = (_request, response) => {
     response.writeHead(200);
     response.write("a", () => {
       const { socket } = response;
@@ -78,18 +93,24 @@ function probeWay(): Promise<Way> {
       }
       response.end("c");
     });
-  });
+  };
+  const server = certificate === null ? createServer(answer) : createTlsServer({ ...certificate }, answer);
   server.on("error", () => resolve("portable"));
   server.listen({ port: 0, host: "127.0.0.1" }, () => {
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
-    const asking = request({ port, host: "127.0.0.1", agent: false, timeout: 2_000 }, (response) => {
+    const target = { port, host: "127.0.0.1", agent: false, timeout: 2_000 } as const;
+    const onResponse = (response: IncomingMessage) => {
       let body = "";
       response.setEncoding("latin1");
       response.on("data", (chunk: string) => body += chunk);
       response.on("end", () => resolve(body === "abc" ? offered : "portable"));
       response.on("error", () => resolve("portable"));
-    });
+    };
+    // Nothing is proven to a client that is the server itself.
+    const asking = certificate === null
+      ? request(target, onResponse)
+      : requestTls({ ...target, rejectUnauthorized: false }, onResponse);
     asking.on("error", () => resolve("portable"));
     asking.on("timeout", () => asking.destroy(new Error("Probe timed out")));
     asking.end();
