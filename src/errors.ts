@@ -13,6 +13,7 @@ export type ErrorCode =
   | "model_not_found" // no worker serves the named model
   | "too_large" // a declared or counted size over its limit
   | "overloaded" // a cap of ours is reached
+  | "rate_limited" // a client is at the limits of its key
   | "unavailable" // nobody can serve this now, or we are draining
   | "cancelled" // the consumer went away or asked to stop
   | "timeout" // a deadline passed

@@ -56,6 +56,8 @@ export function findContradiction(given: Given, settings: readonly Setting[]): s
       } "${formatHostPort(far)}": a frontend elsewhere cannot reach loopback, use e.g. --node-listen :0`;
     }
   }
+  const access = mode === "worker" ? null : findAccessContradiction(given, name);
+  if (access !== null) return access;
   const node = values["nodeListen"] as HostPort | undefined;
   const shards = values["shards"] as number | undefined;
   if (node !== undefined && shards !== undefined && node.port + shards - 1 > MAX_PORT && node.port > 0) {
@@ -106,4 +108,32 @@ function findMockContradiction({ values, names }: Given, settings: readonly Sett
   return `${names.get(given.flag)} with ${
     names.get("mock-timing") ?? "--mock-timing"
   } "${timing}": it is for "${needed}"`;
+}
+
+/** The same of keys and TLS. */
+function findAccessContradiction({ values }: Given, name: (flag: string) => string): string | null {
+  const hasCert = values["tlsCert"] !== null;
+  if (hasCert !== (values["tlsKey"] !== null)) {
+    const [given, absent] = hasCert ? ["tls-cert", "tls-key"] : ["tls-key", "tls-cert"];
+    return `${name(given!)} without --${absent}: TLS takes a certificate and its key`;
+  }
+  const egress = values["egress"] as string;
+  if (hasCert && (egress === "ring" || egress === "ffi")) {
+    return `${name("egress")} "${egress}" with ${
+      name("tls-cert")
+    }: it goes past TLS, allowed are "auto", "socket", "portable"`;
+  }
+  if ((values["apiKeys"] as readonly unknown[]).length > 0 || values["apiKeyFile"] !== null) return null;
+  for (
+    const [flag, key] of [
+      ["key-requests-per-minute", "keyRequestsPerMinute"],
+      ["key-concurrent-requests", "keyConcurrentRequests"],
+    ] as const
+  ) {
+    const limit = values[key] as number;
+    if (limit > 0) {
+      return `${name(flag)} ${limit} without --api-key or --api-key-file: it is a limit of each key`;
+    }
+  }
+  return null;
 }

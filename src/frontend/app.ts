@@ -5,10 +5,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { TokenplaneError } from "../errors.ts";
 import type { ModelCard } from "../routing/worker.ts";
 import type { AppContext } from "./app_context.ts";
-import type { KeyGuard } from "./auth.ts";
 import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";
 import { type ErrorBody, errorReply, httpErrorBody } from "./error_body.ts";
 import type { GenerateRoute } from "./generate_route.ts";
+import type { KeyGuard } from "./keys/key_guard.ts";
 import { modelNotFound } from "./request.ts";
 import { requestIdOf } from "./request_id.ts";
 

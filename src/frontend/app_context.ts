@@ -10,12 +10,13 @@ import type { FrontendOptions } from "./options.ts";
 export interface AppContext {
   readonly options: FrontendOptions;
   readonly log: Logger;
-  /** Takes a request to a worker; answers it in any case. */
+  /** Takes a request to a worker, or refuses it; answers it in any case. `keyName`: what its key is called, if it has one. */
   readonly accept: (
     endpoint: Endpoint,
     request: IncomingMessage,
     response: ServerResponse,
     id: string,
+    keyName: string | undefined,
   ) => void;
   readonly models: () => readonly ModelCard[];
   readonly isServing: () => boolean;
@@ -23,4 +24,6 @@ export interface AppContext {
   readonly metrics: () => MetricsPage | Promise<MetricsPage>;
   /** A request with a wrong key; `endpoint` when it is one for workers. */
   readonly onUnauthorized: (endpoint: Endpoint | null) => void;
+  /** A request beyond the limits of its key. */
+  readonly onRateLimited: (id: string, keyName: string) => void;
 }

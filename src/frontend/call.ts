@@ -26,6 +26,8 @@ import { TtftSplit } from "./ttft_split.ts";
 /** A request that has been read and understood. */
 export interface GenerateRequest {
   readonly id: string;
+  /** What the key that it came with is called; undefined when none is asked for. */
+  readonly keyName: string | undefined;
   readonly endpoint: Endpoint;
   readonly path: string;
   /** What the choice of a worker depends on. */
@@ -225,6 +227,7 @@ export class Call implements RelayHost {
     this.#context.relay.stats.responses.count(status);
     this.#context.log[levelOf(outcome, status)](event, {
       id: this.#request.id,
+      key_name: this.#request.keyName,
       outcome,
       status,
       worker: this.#worker?.instanceId,

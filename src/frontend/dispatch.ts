@@ -63,21 +63,29 @@ export class Dispatcher {
   }
 
   /** Takes a request over; answers it in any case. */
-  accept(endpoint: Endpoint, request: IncomingMessage, response: ServerResponse, id: string): void {
+  accept(
+    endpoint: Endpoint,
+    request: IncomingMessage,
+    response: ServerResponse,
+    id: string,
+    keyName: string | undefined,
+  ): void {
     response.on("error", ignore);
     if (this.#isDraining) {
-      return this.#refuse(response, id, new TokenplaneError("unavailable", "The frontend is draining"));
+      const error = new TokenplaneError("unavailable", "The frontend is draining");
+      return this.#refuse(response, id, keyName, error);
     }
     if (this.open >= this.#context.options.maxStreams) {
-      return this.#refuse(response, id, new TokenplaneError("overloaded", "The frontend is at its limit"));
+      const error = new TokenplaneError("overloaded", "The frontend is at its limit");
+      return this.#refuse(response, id, keyName, error);
     }
     const { maxBodyBytes } = this.#context.options;
     const arrivedMs = this.#context.clock.now();
     this.#reading++;
     readBody(request, maxBodyBytes, this.#budget, (error, body) => {
       this.#reading--;
-      if (error !== null) this.#refuse(response, id, error);
-      else this.#dispatch(endpoint, request, response, { id, arrivedMs }, body);
+      if (error !== null) this.#refuse(response, id, keyName, error);
+      else this.#dispatch(endpoint, request, response, { id, keyName, arrivedMs }, body);
       this.#checkIdle();
     });
   }
@@ -108,12 +116,12 @@ export class Dispatcher {
     endpoint: Endpoint,
     request: IncomingMessage,
     response: ServerResponse,
-    read: Pick<GenerateRequest, "id" | "arrivedMs">,
+    read: Pick<GenerateRequest, "id" | "keyName" | "arrivedMs">,
     body: Uint8Array,
   ): void {
-    const { id } = read;
+    const { id, keyName } = read;
     if (response.destroyed) {
-      return this.#refuse(response, id, new TokenplaneError("cancelled", "Client left"));
+      return this.#refuse(response, id, keyName, new TokenplaneError("cancelled", "Client left"));
     }
     const { options } = this.#context;
     let call: Call;
@@ -133,7 +141,7 @@ export class Dispatcher {
         response,
       );
     } catch (error) {
-      return this.#refuse(response, id, toTokenplaneError(error));
+      return this.#refuse(response, id, keyName, toTokenplaneError(error));
     }
     this.#calls.add(call);
     this.#watch(call, request, response);
@@ -155,9 +163,9 @@ export class Dispatcher {
     queuedOn?.on("close", onClosed);
   }
 
-  #refuse(response: ServerResponse, id: string, error: TokenplaneError): void {
+  #refuse(response: ServerResponse, id: string, keyName: string | undefined, error: TokenplaneError): void {
     this.#stats.countRefused(error.code);
-    this.#context.log.debug("request_refused", { id, error });
+    this.#context.log.debug("request_refused", { id, key_name: keyName, error });
     this.#stats.responses.count(sendError(response, error, id, this.#context.options));
   }
 

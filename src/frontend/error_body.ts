@@ -2,7 +2,7 @@
  * What a client is told when something fails: OpenAI's nested shape, with a fixed text per code.
  *
  * Nothing of an error's message or cause reaches a client. The one exception is `wire` of `invalid_request`,
- * `model_not_found` and `too_large`: text that our own checks wrote about the client's own request.
+ * `model_not_found`, `too_large` and `rate_limited`: text that our own checks wrote about the client's own request.
  */
 import { type ErrorCode, TokenplaneError } from "../errors.ts";
 import type { Outcome } from "../outcome.ts";
@@ -74,6 +74,12 @@ const SHAPES: Readonly<Record<ErrorCode, Shape>> = Object.freeze({
     code: "overloaded",
     message: "The server is at its capacity. Try again later.",
   },
+  rate_limited: {
+    status: 429,
+    type: "requests",
+    code: "rate_limit_exceeded",
+    message: "Rate limit reached. Try again later.",
+  },
   unavailable: {
     status: 503,
     type: "service_unavailable_error",
@@ -106,6 +112,7 @@ const SPEAKS_OF_REQUEST: ReadonlySet<ErrorCode> = new Set([
   "invalid_request",
   "model_not_found",
   "too_large",
+  "rate_limited",
 ]);
 
 /** The answer to a request that failed before anything was written. `overloadStatus` replaces 429. */

@@ -1,9 +1,10 @@
-/** The two routes that tokens leave by: they check the key and hand the request on, and answer on the node response. */
+/** The two routes that tokens leave by: they check the key and its limits, hand the request on, and answer on the node response. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TokenplaneError } from "../errors.ts";
 import type { AppContext } from "./app_context.ts";
-import type { KeyGuard } from "./auth.ts";
 import { type Endpoint, ENDPOINT_PATHS } from "./endpoints.ts";
+import type { KeyGuard } from "./keys/key_guard.ts";
+import type { KeyLimiter } from "./keys/key_limiter.ts";
 import { requestIdOf } from "./request_id.ts";
 import { sendError } from "./respond.ts";
 
@@ -14,23 +15,30 @@ const PLAIN_HOST = /^[\w.-]{1,255}(?::[1-5]?\d{1,4})?$/;
 export class GenerateRoute {
   readonly #context: AppContext;
   readonly #keys: KeyGuard;
+  readonly #limiter: KeyLimiter;
 
-  constructor(context: AppContext, keys: KeyGuard) {
+  constructor(context: AppContext, keys: KeyGuard, limiter: KeyLimiter) {
     this.#context = context;
     this.#keys = keys;
+    this.#limiter = limiter;
   }
 
   /** Answers a request for `endpoint`, now or later. */
   answer(endpoint: Endpoint, request: IncomingMessage, response: ServerResponse): void {
-    const { accept, log, onUnauthorized, options } = this.#context;
+    const { accept, log, onRateLimited, onUnauthorized, options } = this.#context;
     const id = requestIdOf(request.headers["x-request-id"]);
     try {
-      if (this.#keys.admits(request.headers.authorization)) {
-        accept(endpoint, request, response, id);
-      } else {
+      if (this.#keys.isOpen) return accept(endpoint, request, response, id, undefined);
+      const key = this.#keys.identify(request.headers.authorization);
+      if (key === null) {
         onUnauthorized(endpoint);
         sendError(response, new TokenplaneError("unauthorized", "Wrong API key"), id, options);
+        return;
       }
+      const error = this.#limiter.admit(key, request, response);
+      if (error === null) return accept(endpoint, request, response, id, key.name);
+      onRateLimited(id, key.name);
+      sendError(response, error, id, options);
     } catch (error) {
       log.error("route_failed", { path: ENDPOINT_PATHS[endpoint], error });
       sendError(response, new TokenplaneError("internal", "Route failed"), id, options);

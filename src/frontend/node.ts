@@ -10,11 +10,15 @@ import type { ModelCard } from "../routing/worker.ts";
 import { WorkerTable } from "../routing/worker_table.ts";
 import { createApp } from "./app.ts";
 import type { AppContext } from "./app_context.ts";
-import { KeyGuard } from "./auth.ts";
 import { Dispatcher } from "./dispatch.ts";
 import { chooseEgress } from "./egress/choose.ts";
 import { FlushList } from "./flush_list.ts";
 import { GenerateRoute } from "./generate_route.ts";
+import { entryFor } from "./keys/key_entry.ts";
+import { KeyGuard } from "./keys/key_guard.ts";
+import { KeyLimiter } from "./keys/key_limiter.ts";
+import { KeyMemory } from "./keys/key_memory.ts";
+import { KeyRing, type KeySet } from "./keys/key_ring.ts";
 import { type JoinContext, registerJoinHandlers, suspect } from "./join_handlers.ts";
 import { checkFrontendOptions, type FrontendOptions } from "./options.ts";
 import { Routing } from "./routing.ts";
@@ -22,6 +26,14 @@ import { createHttpServer, listen, type ListenOptions } from "./server.ts";
 import { FrontendStats } from "./stats.ts";
 import type { CertificatePair } from "./tls/certificate.ts";
 import { type HttpServer, replaceCertificate } from "./tls/tls_server.ts";
+
+/** Keys whose limits hold for several frontends together. */
+export interface SharedKeys {
+  readonly set: KeySet;
+  readonly memory: KeyMemory;
+  /** This frontend's own. */
+  readonly column: number;
+}
 
 /** What a {@linkcode FrontendNode} is built from. */
 export interface FrontendParts {
@@ -33,6 +45,8 @@ export interface FrontendParts {
   readonly stats?: FrontendStats;
   /** Serves behind TLS by this; default: without. */
   readonly certificate?: CertificatePair | null;
+  /** Keys that are let in, with their counts. Default: `apiKeys` of the options, with counts of their own. */
+  readonly keys?: SharedKeys;
   /** Answers `/metrics`. */
   readonly metrics?: () => MetricsPage | Promise<MetricsPage>;
   /** Models of the whole process, when other shards have some too. Default: those of this node's workers. */
@@ -55,8 +69,11 @@ export class FrontendNode {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #flushList: FlushList;
+  readonly keys: KeyGuard;
+  readonly limiter: KeyLimiter;
   #dispatcher: Dispatcher | null = null;
   #server: HttpServer | null = null;
+  #certificate: CertificatePair | null;
   #isDraining = false;
 
   /** Registers the join handlers. Throws `invalid_config`. */
@@ -67,6 +84,11 @@ export class FrontendNode {
     this.#clock = parts.clock ?? systemClock;
     this.#log = parts.log ?? silentLogger;
     this.#flushList = new FlushList(this.#clock);
+    this.#certificate = parts.certificate ?? null;
+    const { set, memory, column } = parts.keys ?? ownKeys(this.options);
+    this.keys = new KeyGuard(set);
+    const { retryAfterSeconds } = this.options;
+    this.limiter = new KeyLimiter(memory, column, this.#clock, performance.timeOrigin, retryAfterSeconds);
     const { joinIntervalMs, lostGraceMs, maxWorkers } = this.options;
     this.table = new WorkerTable({
       clock: this.#clock,
@@ -100,8 +122,8 @@ export class FrontendNode {
   /** Starts to serve; resolves to the real port. Throws `invalid_config` when the address cannot be had. */
   async start(where: ListenOptions): Promise<number> {
     if (this.#server !== null) throw new TokenplaneError("internal", "Cannot start a frontend twice");
-    this.#flushList.use(await chooseEgress(this.options.egress, this.#parts.certificate));
-    const { messenger, plane, metrics, models, certificate = null } = this.#parts;
+    this.#flushList.use(await chooseEgress(this.options.egress, this.#certificate));
+    const { messenger, plane, metrics, models } = this.#parts;
     const { options, stats, table } = this;
     const dispatcher = new Dispatcher({
       clock: this.#clock,
@@ -117,7 +139,7 @@ export class FrontendNode {
     const context: AppContext = {
       options,
       log: this.#log,
-      accept: (endpoint, request, response, id) => dispatcher.accept(endpoint, request, response, id),
+      accept: (...request) => dispatcher.accept(...request),
       models: models ?? (() => table.models()),
       isServing: () => models === undefined ? table.isServing : models().length > 0,
       isDraining: () => this.#isDraining,
@@ -126,16 +148,20 @@ export class FrontendNode {
         stats.countRefused("unauthorized");
         if (endpoint !== null) stats.responses.count(401);
       },
+      onRateLimited: (id, key_name) => {
+        stats.countRefused("rate_limited");
+        stats.responses.count(429);
+        this.#log.debug("request_refused", { id, key_name, reason: "rate_limited" });
+      },
     };
-    const keys = new KeyGuard(options.apiKeys);
-    const generating = new GenerateRoute(context, keys);
-    const app = createApp(context, keys, generating);
+    const generating = new GenerateRoute(context, this.keys, this.limiter);
+    const app = createApp(context, this.keys, generating);
     this.#dispatcher = dispatcher;
     this.#server = createHttpServer(
       app.fetch,
       options,
       (request, response) => generating.answerPlain(request, response),
-      certificate,
+      this.#certificate,
     );
     const port = await listen(this.#server, where, options.backlog);
     this.#log.info("frontend_listening", { hostname: where.hostname, port });
@@ -144,6 +170,7 @@ export class FrontendNode {
 
   /** Proves itself by another pair from the next handshake on. Not for one that was started without. */
   useCertificate(pair: CertificatePair): void {
+    this.#certificate = pair;
     if (this.#server !== null) replaceCertificate(this.#server, pair);
   }
 
@@ -186,4 +213,12 @@ export class FrontendNode {
       onConnected: (worker) => this.routing.onConnected(worker),
     };
   }
+}
+
+/** Keys of a frontend that shares them with nobody. */
+function ownKeys(options: FrontendOptions): SharedKeys {
+  const limits = { rpm: options.keyRequestsPerMinute, concurrent: options.keyConcurrentRequests };
+  const memory = new KeyMemory(1);
+  const set = new KeyRing(memory).replace(options.apiKeys.map((key) => entryFor(key, limits)), true);
+  return { set, memory, column: 0 };
 }

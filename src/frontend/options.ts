@@ -2,6 +2,7 @@
 import { TokenplaneError } from "../errors.ts";
 import type { RouterMode } from "../routing/policies/mod.ts";
 import { DEFAULT_REQUEST_LIMITS } from "../plane/request_message.ts";
+import { MAX_CONCURRENT, MAX_RPM } from "./keys/key_entry.ts";
 
 /** How response bytes reach the client's socket; `auto` takes the cheapest that works here. */
 export type EgressChoice = "auto" | "ring" | "ffi" | "socket" | "portable";
@@ -10,6 +11,10 @@ export type EgressChoice = "auto" | "ring" | "ffi" | "socket" | "portable";
 export interface FrontendOptions {
   /** Keys that `/v1/…` takes as bearer tokens; empty: everyone is let in. */
   readonly apiKeys: readonly string[];
+  /** Requests per minute of each key that has no limit of its own; 0: any number. Beyond it 429. */
+  readonly keyRequestsPerMinute: number;
+  /** The same of requests at one time. */
+  readonly keyConcurrentRequests: number;
   /** Client headers that travel to the worker, in lower case. */
   readonly passHeaders: readonly string[];
 
@@ -89,6 +94,8 @@ export interface FrontendOptions {
 /** What applies to a setting that is not given. */
 export const DEFAULT_FRONTEND_OPTIONS: FrontendOptions = Object.freeze({
   apiKeys: [],
+  keyRequestsPerMinute: 0,
+  keyConcurrentRequests: 0,
   passHeaders: ["traceparent", "tracestate", "x-correlation-id"],
   maxBodyBytes: 8 * 1024 * 1024,
   maxBodyBytesInFlight: 512 * 1024 * 1024,
@@ -161,6 +168,14 @@ export function checkFrontendOptions(given: Partial<FrontendOptions>): FrontendO
   }
   if (options.maxBodyBytesInFlight < options.maxBodyBytes) {
     throw refuse("maxBodyBytesInFlight", options.maxBodyBytesInFlight, "at least maxBodyBytes");
+  }
+  for (
+    const [name, max] of [["keyRequestsPerMinute", MAX_RPM], [
+      "keyConcurrentRequests",
+      MAX_CONCURRENT,
+    ]] as const
+  ) {
+    if (options[name] > max) throw refuse(name, options[name], `at most ${max}`);
   }
   if (options.apiKeys.some((key) => key.length === 0)) throw refuse("apiKeys", '""', "non-empty keys");
   return options;

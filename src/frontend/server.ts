@@ -65,8 +65,9 @@ export function createHttpServer(
   // A token of some hundred bytes must not wait for the acknowledgement of the one before.
   server.on(certificate === null ? "connection" : "secureConnection", (socket: Socket) => {
     socket.setNoDelay(true);
-    // Each response that waits its turn listens to it; the default of 10 would write a warning to stderr.
-    socket.setMaxListeners(2 * MAX_OPEN_PER_CONNECTION);
+    // Each response that waits its turn listens to it, with its key's limits twice; the default of 10 would write a warning
+    // to stderr.
+    socket.setMaxListeners(3 * MAX_OPEN_PER_CONNECTION);
   });
   server.on("clientError", answerClientError);
   return server;

@@ -2,15 +2,18 @@
 import type { HostPort } from "../config/host_port.ts";
 import type { FrontendSettings, StartSettings } from "../config/schema/mod.ts";
 import type { MetricsPage } from "../observe/metrics.ts";
+import { addKeyMetrics } from "../frontend/keys/key_metrics.ts";
 import { addFrontendMetrics } from "../frontend/metrics.ts";
 import { addRoutingMetrics } from "../frontend/routing_metrics.ts";
-import { FrontendNode } from "../frontend/node.ts";
+import { FrontendNode, type SharedKeys } from "../frontend/node.ts";
 import { FrontendStats } from "../frontend/stats.ts";
+import type { CertificatePair } from "../frontend/tls/certificate.ts";
 import type { Logger } from "../observe/log.ts";
 import { addLoopDelayMetrics, LoopDelay } from "../observe/loop_delay.ts";
 import { Collectors, type Series } from "../observe/metrics.ts";
 import type { LoadBoard } from "../routing/load_board.ts";
 import type { ModelCard } from "../routing/worker.ts";
+import type { CredentialHost } from "./credentials.ts";
 import { affordableConnections, descriptorLimit } from "./descriptor_limit.ts";
 import { MessageNode } from "./message_node.ts";
 import { toFrontendOptions, toMuxOptions } from "./options.ts";
@@ -47,6 +50,16 @@ export interface ShardHooks {
   readonly onListening: (node: HostPort, models: () => readonly ModelCard[]) => Promise<void>;
 }
 
+/** By what it proves itself and whom it lets in. */
+export interface FrontendAccess {
+  readonly certificate: CertificatePair | null;
+  readonly keys: SharedKeys;
+  /** Given whom to tell of changes, before it serves. */
+  readonly onMade: (host: CredentialHost) => void;
+  /** Adds series to its own. */
+  readonly addMetrics?: (collectors: Collectors) => void;
+}
+
 /** Where the node of a frontend listens and how it is reached. */
 export interface NodeAddress {
   readonly nodeListen: HostPort;
@@ -62,6 +75,7 @@ export async function startFrontend(
   settings: FrontendSettings | StartSettings,
   address: NodeAddress,
   log: Logger,
+  access: FrontendAccess,
   shard: ShardHooks | null = null,
 ): Promise<LocalFrontend> {
   const node = new MessageNode({
@@ -82,6 +96,8 @@ export async function startFrontend(
     options: { ...toFrontendOptions(settings), maxConnections },
     log,
     stats,
+    certificate: access.certificate,
+    keys: access.keys,
     metrics: shard === null ? ownPage : () => shard.metrics(ownPage),
     ...(shard === null ? {} : {
       models: shard.models,
@@ -91,8 +107,14 @@ export async function startFrontend(
     }),
   });
   const loopDelay = new LoopDelay();
+  access.onMade({
+    onCertificate: (pair) => frontend.useCertificate(pair),
+    onKeys: (keys) => frontend.keys.use(keys),
+  });
   addFrontendMetrics(collectors, stats, frontend.table);
   addRoutingMetrics(collectors, frontend.routing);
+  if (!frontend.keys.isOpen) addKeyMetrics(collectors, frontend.keys, frontend.limiter);
+  access.addMetrics?.(collectors);
   node.addMetrics(collectors);
   addLoopDelayMetrics(collectors, loopDelay, { shard: String(shard?.index ?? 0) });
   const close = async () => {

@@ -36,9 +36,15 @@ async function start(
       const running = await startAllInOne(settings, log);
       return {
         running,
-        ready: `tokenplane serves on http://${formatHostPort(running.http)} with ${settings.workers} mock ` +
+        ready:
+          `tokenplane serves on ${schemeOf(settings)}://${
+            formatHostPort(running.http)
+          } with ${settings.workers} mock ` +
           `workers until Ctrl-C; try:\n${
-            curlLine(running.http, settings.models[0] ?? "mock", settings.apiKeys.length > 0)
+            curlLine(running.http, settings.models[0] ?? "mock", {
+              needsKey: settings.apiKeys.length > 0 || settings.apiKeyFile !== null,
+              isTls: settings.tlsCert !== null,
+            })
           }`,
       };
     }
@@ -47,9 +53,9 @@ async function start(
       const running = await serveFrontend(settings, settings, log);
       return {
         running,
-        ready: `tokenplane frontend serves on http://${formatHostPort(running.http)}, workers join at ${
-          formatHostPort(running.node)
-        }`,
+        ready: `tokenplane frontend serves on ${schemeOf(settings)}://${
+          formatHostPort(running.http)
+        }, workers join at ${formatHostPort(running.node)}`,
       };
     }
     case "worker": {
@@ -68,12 +74,23 @@ async function start(
 }
 
 /** A line to paste into a POSIX shell. */
-export function curlLine(http: HostPort, model: string, needsKey: boolean): string {
+export function curlLine(
+  http: HostPort,
+  model: string,
+  { needsKey = false, isTls = false }: { readonly needsKey?: boolean; readonly isTls?: boolean } = {},
+): string {
   const host = http.host === "0.0.0.0" ? "127.0.0.1" : http.host === "::" ? "::1" : http.host;
   const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] });
   const key = needsKey ? ' -H "authorization: Bearer $TOKENPLANE_API_KEY"' : "";
-  return `curl -N http://${formatHostPort({ host, port: http.port })}/v1/chat/completions` +
+  // The name in the certificate is hardly that of loopback.
+  return `curl -N${isTls ? "k https" : " http"}://${
+    formatHostPort({ host, port: http.port })
+  }/v1/chat/completions` +
     ` -H 'content-type: application/json'${key} -d '${body.replaceAll("'", "'\\''")}'`;
+}
+
+function schemeOf({ tlsCert }: { readonly tlsCert: string | null }): string {
+  return tlsCert === null ? "http" : "https";
 }
 
 function say(text: string): void {

@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AppContext } from "../../src/frontend/app_context.ts";
-import { KeyGuard } from "../../src/frontend/auth.ts";
+import { KeyGuard } from "../../src/frontend/keys/key_guard.ts";
+import type { KeyLimiter } from "../../src/frontend/keys/key_limiter.ts";
 import { GenerateRoute } from "../../src/frontend/generate_route.ts";
 import { DEFAULT_FRONTEND_OPTIONS } from "../../src/frontend/options.ts";
 import { silentLogger } from "../../src/observe/log.ts";
@@ -95,7 +96,11 @@ Deno.test("GenerateRoute refuses a client that writes its whole body before it r
 /** A route that notes whom it accepted for; the context's other members are not its. */
 function route(accept: (endpoint: string) => void) {
   const context = { accept, log: silentLogger, onUnauthorized() {}, options: DEFAULT_FRONTEND_OPTIONS };
-  return new GenerateRoute(context as unknown as AppContext, new KeyGuard([]));
+  return new GenerateRoute(
+    context as unknown as AppContext,
+    new KeyGuard({ isOpen: true, keys: [] }),
+    {} as KeyLimiter,
+  );
 }
 
 Deno.test("GenerateRoute.answerPlain takes the usual form of a request and no other", () => {

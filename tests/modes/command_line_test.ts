@@ -53,7 +53,7 @@ Deno.test("main resolves to the exit code", async () => {
 });
 
 Deno.test("curlLine survives quotes in names and names loopback for a wildcard", () => {
-  const line = curlLine({ host: "0.0.0.0", port: 8000 }, "it's", true);
+  const line = curlLine({ host: "0.0.0.0", port: 8000 }, "it's", { needsKey: true });
   assertStringIncludes(line, "http://127.0.0.1:8000/");
   assertStringIncludes(line, "it'\\''s");
   assertStringIncludes(line, "$TOKENPLANE_API_KEY");

@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { deadline, delay } from "@std/async";
 import { resolveSettings } from "../../src/config/resolve.ts";
+import { Credentials } from "../../src/modes/credentials.ts";
 import { commonModels, Supervisor } from "../../src/modes/shards/supervisor.ts";
 import { Collection } from "../../src/modes/shards/collection.ts";
 import { type RunningWorker, startWorker } from "../../src/modes/worker.ts";
@@ -27,6 +28,7 @@ async function withShards(test: (world: World) => Promise<void>): Promise<void> 
     settings,
     settings,
     createLogger({ write: (line) => log.push(line) }),
+    await Credentials.load(settings, silentLogger),
   );
   const worker = await startWorker(
     resolveSettings("worker", [

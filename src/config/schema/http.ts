@@ -10,17 +10,6 @@ const ROUTING = "Routing and egress";
 /** What a frontend takes from clients and how it answers. */
 export const HTTP_SETTINGS = [
   {
-    kind: "secret",
-    flag: "api-key",
-    key: "apiKeys",
-    modes,
-    group: LIMITS,
-    repeat: true,
-    default: null,
-    help: "A key that clients must send as bearer token on `/v1/…`; none: everyone is let in.",
-    cost: "A request without one of the keys gets 401. Prefer the variable: flags show in process lists.",
-  },
-  {
     kind: "int",
     flag: "max-body-bytes",
     modes,
@@ -291,7 +280,9 @@ export const HTTP_SETTINGS = [
     choices: ["auto", "ring", "ffi", "socket", "portable"],
     default: defaults.egress,
     help: "How response bytes reach the client's socket; `auto` takes the cheapest that works here.",
-    cost: "`portable` costs about a quarter more CPU per token and works on every runtime.",
+    cost:
+      "`portable` costs about a quarter more CPU per token and works on every runtime. With `--tls-cert` " +
+      "there is no `ring` and no `ffi`.",
   },
   {
     kind: "int",

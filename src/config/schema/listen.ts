@@ -15,7 +15,8 @@ export const LISTEN_SETTINGS = [
     default: "127.0.0.1:8000",
     portZero: true,
     help: "Where HTTP is served; `:PORT` means every interface, port 0 any free one.",
-    cost: "Beyond loopback everyone who reaches the port may send requests unless `--api-key` is set.",
+    cost:
+      "Beyond loopback everyone who reaches the port may send requests unless `--api-key` or `--api-key-file` is set.",
   },
   {
     kind: "address",

@@ -1,5 +1,6 @@
 /** All settings of the program, in the order in which help and README show them. */
 import type { Setting, SettingsOf } from "../setting.ts";
+import { ACCESS_SETTINGS } from "./access.ts";
 import { ENGINE_SETTINGS } from "./engine.ts";
 import { HTTP_SETTINGS } from "./http.ts";
 import { LISTEN_SETTINGS } from "./listen.ts";
@@ -11,6 +12,7 @@ type Schema =
   | (typeof LISTEN_SETTINGS)[number]
   | (typeof OBSERVE_SETTINGS)[number]
   | (typeof ENGINE_SETTINGS)[number]
+  | (typeof ACCESS_SETTINGS)[number]
   | (typeof HTTP_SETTINGS)[number]
   | (typeof ROUTING_SETTINGS)[number]
   | (typeof MUX_SETTINGS)[number];
@@ -20,6 +22,7 @@ export const SETTINGS: readonly Setting[] = Object.freeze([
   ...LISTEN_SETTINGS,
   ...OBSERVE_SETTINGS,
   ...ENGINE_SETTINGS,
+  ...ACCESS_SETTINGS,
   ...HTTP_SETTINGS,
   ...ROUTING_SETTINGS,
   ...MUX_SETTINGS,

@@ -5,13 +5,16 @@
  * |---|---|---|
  * | start | | `loaded` |
  * | | `start` | `listening` when workers can join, `accepting` when clients are served, or `failed` |
- * | serve | `process` at each change of any shard | `offer` at each change of its workers |
+ * | serve | `certificate`, `keys` when files have changed | |
+ * | | `process` at each change of any shard | `offer` at each change of its workers |
  * | scrape | `collect` to each; `page` to who asked | `scrape` when someone asks it for `/metrics`; `collected` |
  * | end | `drain`, `close` | `drained`, `closed` |
  */
 import type { HostPort } from "../../config/host_port.ts";
 import type { FrontendSettings, StartSettings } from "../../config/schema/mod.ts";
 import type { ErrorCode } from "../../errors.ts";
+import type { KeySet } from "../../frontend/keys/key_ring.ts";
+import type { CertificatePair } from "../../frontend/tls/certificate.ts";
 import type { MetricsPage } from "../../observe/metrics.ts";
 import type { Series } from "../../observe/metrics.ts";
 import type { ModelCard } from "../../routing/worker.ts";
@@ -22,6 +25,13 @@ export interface ProcessState {
   readonly models: readonly ModelCard[];
   /** Node addresses of the shards, in the form in which workers dial them. */
   readonly shards: readonly string[];
+}
+
+/** Part of a `KeyMemory`. */
+export interface KeyMemoryShare {
+  readonly shared: SharedArrayBuffer;
+  readonly columns: number;
+  readonly column: number;
 }
 
 /** How to start. */
@@ -37,6 +47,9 @@ export interface ShardStart {
   readonly descriptors: SharedArrayBuffer;
   /** Memory of the `LoadBoard` that all shards share. */
   readonly board: SharedArrayBuffer;
+  readonly certificate: CertificatePair | null;
+  readonly keys: KeySet;
+  readonly keyMemory: KeyMemoryShare;
   readonly process: ProcessState;
   /** In place of one that died: it waits for the workers before it takes clients. */
   readonly isRestart: boolean;
@@ -46,6 +59,8 @@ export interface ShardStart {
 export type ShardCommand =
   | ShardStart
   | { readonly kind: "process"; readonly process: ProcessState }
+  | { readonly kind: "certificate"; readonly certificate: CertificatePair }
+  | { readonly kind: "keys"; readonly keys: KeySet }
   | { readonly kind: "collect"; readonly id: number }
   | { readonly kind: "page"; readonly id: number; readonly page: MetricsPage }
   | { readonly kind: "drain"; readonly timeoutMs: number }

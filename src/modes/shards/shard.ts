@@ -9,7 +9,7 @@ import type { ShardCommand, ShardEvent, ShardStart } from "./messages.ts";
 /** How long a shard may take until it accepts, ms. Its modules are compiled first, on a machine that may be busy. */
 const START_TIMEOUT_MS = 20_000;
 /** Code that runs in an isolate when it is cut off has come to its end by then, ms. */
-const STOPPED_MS = 250;
+export const STOPPED_MS = 250;
 
 /** Who a shard reports to. */
 export interface ShardHost {

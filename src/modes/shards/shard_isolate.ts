@@ -2,8 +2,10 @@
 import { toTokenplaneError } from "../../errors.ts";
 import { DescriptorTable } from "../../frontend/egress/descriptor_table.ts";
 import { useDescriptorTable } from "../../frontend/egress/direct_send.ts";
+import { KeyMemory } from "../../frontend/keys/key_memory.ts";
 import { createLogger } from "../../observe/log.ts";
 import { LoadBoard } from "../../routing/load_board.ts";
+import type { CredentialHost } from "../credentials.ts";
 import { type LocalFrontend, startFrontend } from "../frontend.ts";
 import type { ProcessState, ShardCommand, ShardEvent, ShardStart } from "./messages.ts";
 import { Scrapes } from "./scrapes.ts";
@@ -20,6 +22,7 @@ interface IsolateScope {
 const scope = globalThis as unknown as IsolateScope;
 let process: ProcessState = { models: [], shards: [] };
 let running: LocalFrontend | null = null;
+let credentials: CredentialHost | null = null;
 let scrapes: Scrapes | null = null;
 let lastOffer = "";
 
@@ -40,6 +43,10 @@ async function handle(command: ShardCommand): Promise<void> {
     case "process":
       process = command.process;
       return;
+    case "certificate":
+      return credentials?.onCertificate(command.certificate);
+    case "keys":
+      return credentials?.onKeys(command.keys);
     case "collect": {
       const series = await running?.series() ?? [];
       return scope.postMessage({ kind: "collected", id: command.id, series });
@@ -56,30 +63,42 @@ async function handle(command: ShardCommand): Promise<void> {
 }
 
 async function start(command: ShardStart): Promise<void> {
-  const { settings, index, http, nodeListen, advertiseHost } = command;
+  const { settings, index, http, nodeListen, advertiseHost, certificate, keys, keyMemory } = command;
   process = command.process;
   useDescriptorTable(new DescriptorTable(command.descriptors));
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat }).child({ shard: index });
-  const frontend = await startFrontend({ ...settings, listen: http }, { nodeListen, advertiseHost }, log, {
-    index,
-    board: new LoadBoard(command.board, settings.shards, index),
-    models: () => process.models,
-    shards: () => process.shards,
-    metrics: (own) => {
-      scrapes ??= new Scrapes((id) => scope.postMessage({ kind: "scrape", id }), own);
-      return scrapes.page();
+  const { columns, column, shared } = keyMemory;
+  const access = {
+    certificate,
+    keys: { set: keys, memory: new KeyMemory(columns, shared), column },
+    onMade: (host: CredentialHost) => void (credentials = host),
+  };
+  const frontend = await startFrontend(
+    { ...settings, listen: http },
+    { nodeListen, advertiseHost },
+    log,
+    access,
+    {
+      index,
+      board: new LoadBoard(command.board, settings.shards, index),
+      models: () => process.models,
+      shards: () => process.shards,
+      metrics: (own) => {
+        scrapes ??= new Scrapes((id) => scope.postMessage({ kind: "scrape", id }), own);
+        return scrapes.page();
+      },
+      onWorkers: (models, workers) => {
+        const offer = JSON.stringify([models, workers]);
+        if (offer === lastOffer) return;
+        lastOffer = offer;
+        scope.postMessage({ kind: "offer", models, workers });
+      },
+      async onListening(node, models) {
+        scope.postMessage({ kind: "listening", node });
+        if (command.isRestart) await untilServed(models);
+      },
     },
-    onWorkers: (models, workers) => {
-      const offer = JSON.stringify([models, workers]);
-      if (offer === lastOffer) return;
-      lastOffer = offer;
-      scope.postMessage({ kind: "offer", models, workers });
-    },
-    async onListening(node, models) {
-      scope.postMessage({ kind: "listening", node });
-      if (command.isRestart) await untilServed(models);
-    },
-  });
+  );
   running = frontend;
   scope.postMessage({ kind: "accepting", http: frontend.http });
 }

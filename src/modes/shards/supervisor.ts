@@ -11,9 +11,11 @@ import type { Logger } from "../../observe/log.ts";
 import { Collectors } from "../../observe/metrics.ts";
 import { LoadBoard } from "../../routing/load_board.ts";
 import type { ModelCard } from "../../routing/worker.ts";
+import type { Credentials } from "../credentials.ts";
 import type { NodeAddress, RunningFrontend } from "../frontend.ts";
 import { Collection } from "./collection.ts";
-import type { ProcessState } from "./messages.ts";
+import { KeyColumns } from "./key_columns.ts";
+import type { ProcessState, ShardCommand } from "./messages.ts";
 import { Shard, type ShardHost } from "./shard.ts";
 
 /** What a shard may take beyond the drain's own time to say that it has drained, ms. */
@@ -40,6 +42,8 @@ export class Supervisor implements RunningFrontend, ShardHost {
   readonly #settings: FrontendSettings | StartSettings;
   readonly #address: NodeAddress;
   readonly #log: Logger;
+  readonly #credentials: Credentials;
+  readonly #columns: KeyColumns;
   readonly #places: Place[];
   readonly #board: SharedArrayBuffer;
   readonly #collectors = new Collectors({ process: true });
@@ -50,8 +54,16 @@ export class Supervisor implements RunningFrontend, ShardHost {
   #isServing = false;
   #isStopping = false;
 
-  private constructor(settings: FrontendSettings | StartSettings, address: NodeAddress, log: Logger) {
-    this.#settings = settings;
+  private constructor(
+    settings: FrontendSettings | StartSettings,
+    address: NodeAddress,
+    log: Logger,
+    credentials: Credentials,
+  ) {
+    // The shards know the keys by their digests alone.
+    this.#settings = { ...settings, apiKeys: [] };
+    this.#credentials = credentials;
+    this.#columns = new KeyColumns(credentials.memory, settings.shards);
     this.#address = address;
     this.#log = log;
     this.#http = settings.listen;
@@ -73,16 +85,22 @@ export class Supervisor implements RunningFrontend, ShardHost {
       "counter",
       (emit) => this.#restarts.forEach((count, index) => emit(count, { shard: String(index) })),
     );
+    credentials.addMetrics(this.#collectors);
   }
 
-  /** Resolves when every shard serves. Throws `invalid_config` when an address cannot be had; nothing runs then. */
+  /** Resolves when every shard serves; closes the credentials with them. Throws `invalid_config` when an address cannot be had; nothing runs then. */
   static async start(
     settings: FrontendSettings | StartSettings,
     address: NodeAddress,
     log: Logger,
+    credentials: Credentials,
   ): Promise<Supervisor> {
     checkPortsAreFree([settings.listen, ...nodeAddresses(address.nodeListen, settings.shards)]);
-    const supervisor = new Supervisor(settings, address, log);
+    const supervisor = new Supervisor(settings, address, log, credentials);
+    credentials.tell({
+      onCertificate: (certificate) => supervisor.#send({ kind: "certificate", certificate }),
+      onKeys: (keys) => supervisor.#send({ kind: "keys", keys }),
+    });
     try {
       const last = settings.shards - 1;
       await supervisor.#spawn(last);
@@ -124,13 +142,14 @@ export class Supervisor implements RunningFrontend, ShardHost {
 
   async close(): Promise<void> {
     this.#stop();
+    this.#credentials.close();
     await Promise.all(this.#shards().map((shard) => shard.close(CLOSE_TIMEOUT_MS)));
   }
 
   onChange(): void {
     const accepting = this.#shards().filter((shard) => shard.isAccepting);
     this.#process = { models: commonModels(accepting.map((shard) => shard.models)), shards: this.#nodes() };
-    for (const shard of this.#shards()) shard.send({ kind: "process", process: this.#process });
+    this.#send({ kind: "process", process: this.#process });
   }
 
   onScrape(shard: Shard, id: number): void {
@@ -148,6 +167,7 @@ export class Supervisor implements RunningFrontend, ShardHost {
     const { index } = shard;
     const place = this.#places[index]!;
     this.#collection.forget(shard);
+    this.#columns.release(index);
     if (!this.#isServing || this.#isStopping) {
       if (this.#isStopping) this.#log.error("shard_died", { shard: index, error });
       return this.onChange();
@@ -171,23 +191,38 @@ export class Supervisor implements RunningFrontend, ShardHost {
     const isAnyPort = nodeListen.port === 0 && index > 0 && place.deaths % 2 === 0;
     const port = nodeListen.port > 0 ? nodeListen.port + index : isAnyPort ? 0 : place.node?.port ?? 0;
     place.startedMs = performance.now();
+    const { certificate, keys, memory: { columns, shared } } = this.#credentials;
     const shard = place.shard = new Shard({
       index,
       settings: this.#settings,
       http: this.#http,
       nodeListen: { host: nodeListen.host, port },
       advertiseHost,
+      certificate,
+      keys,
+      keyMemory: { columns, shared, column: this.#columns.next(index) },
       process: this.#process,
       board: this.#board,
       isRestart: this.#isServing,
     }, this);
     await shard.accepting;
+    const now = this.#credentials;
+    // What has changed before it could hear of it.
+    if (now.certificate !== null && now.certificate !== certificate) {
+      shard.send({ kind: "certificate", certificate: now.certificate });
+    }
+    if (now.keys !== keys) shard.send({ kind: "keys", keys: now.keys });
     place.node = shard.node;
     this.#http = shard.http!;
   }
 
+  #send(command: ShardCommand): void {
+    for (const shard of this.#shards()) shard.send(command);
+  }
+
   #stop(): void {
     this.#isStopping = true;
+    this.#columns.close();
     for (const { timer } of this.#places) clearTimeout(timer);
   }
 
