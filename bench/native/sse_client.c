@@ -18,22 +18,24 @@
 #include <unistd.h>
 
 #include "histogram.h"
+#include "tls.h"
 
 enum { BATCH = 1024, READ_CAP = 256 * 1024, RETRY_US = 100000 };
 enum phase { WARM_UP, MEASURED, DRAINING };
 enum failure { CONNECT, STATUS, EARLY_CLOSE, FRAMING, TOKEN_COUNT, ERROR_EVENT, TIMEOUT, FAILURES };
 static const char *const FAILURE_NAMES[] = {"connect", "status", "early_close", "framing", "token_count", "error_event", "timeout"};
-enum state { IDLE, CONNECTING, WAITING, STREAMING, STALLED, FINISHED };
+enum state { IDLE, CONNECTING, HANDSHAKE, WAITING, STREAMING, STALLED, FINISHED };
 
 struct conn {
   int fd, state, rounds_left, counted;  // counted: its request was sent inside the window
   uint32_t tokens;
   int64_t sent_us, last_us, retry_us;
+  tls_conn *tls;
   struct sse_stream in;
 };
 
 static struct {
-  int port, streams, rounds, tokens, extra_events, stall, mss;
+  int port, streams, rounds, tokens, extra_events, stall, mss, tls;
   double warmup_s, seconds, ramp_s, deadline_s;
   const char *path, *model;
 } opt = {.streams = 512, .tokens = 100, .extra_events = 2, .path = "/v1/chat/completions", .model = "mock"};
@@ -58,6 +60,8 @@ static double cpu_seconds(void) {
 }
 
 static void drop(struct conn *c) {
+  if (c->tls) tls_close(c->tls);
+  c->tls = NULL;
   if (c->fd >= 0) close(c->fd);
   c->fd = -1;
 }
@@ -84,7 +88,8 @@ static void send_request(struct conn *c, int64_t now) {
   c->counted = phase == MEASURED;
   c->sent_us = now;
   open_requests++;
-  if (send(c->fd, request, request_len, MSG_NOSIGNAL) != request_len) fail(c, EARLY_CLOSE, now);
+  ssize_t sent = c->tls ? tls_send(c->tls, request, request_len) : send(c->fd, request, request_len, MSG_NOSIGNAL);
+  if (sent != request_len) fail(c, EARLY_CLOSE, now);
 }
 
 static void open_conn(struct conn *c, int64_t now) {
@@ -101,6 +106,12 @@ static void open_conn(struct conn *c, int64_t now) {
   c->state = CONNECTING;
 }
 
+static void on_handshake(struct conn *c, int64_t now) {
+  int done = tls_handshake(c->tls);
+  if (done < 0) return fail(c, CONNECT, now);
+  if (done) send_request(c, now);
+}
+
 static void on_connected(struct conn *c, int64_t now) {
   int error = 0;
   socklen_t len = sizeof error;
@@ -111,7 +122,10 @@ static void on_connected(struct conn *c, int64_t now) {
   }
   struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
   epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e);
-  send_request(c, now);
+  if (!opt.tls) return send_request(c, now);
+  c->tls = tls_open(c->fd);
+  c->state = HANDSHAKE;
+  on_handshake(c, now);
 }
 
 static void on_response_end(struct conn *c, int64_t now) {
@@ -157,7 +171,8 @@ static void note_arrivals(struct conn *c, uint32_t events_before, uint64_t bytes
 }
 
 static void on_readable(struct conn *c, char *buffer) {
-  ssize_t n = read(c->fd, buffer, opt.stall ? 512 : READ_CAP);
+  size_t cap = opt.stall ? 512 : READ_CAP;
+  ssize_t n = c->tls ? tls_read(c->tls, buffer, cap) : read(c->fd, buffer, cap);
   int64_t now = now_us();
   if (n < 0 && errno == EAGAIN) return;
   if (n <= 0) return fail(c, EARLY_CLOSE, now);
@@ -238,6 +253,7 @@ static void run(struct conn *conns) {
     for (int i = 0; i < n; i++) {
       struct conn *c = batch[i].data.ptr;
       if (c->state == CONNECTING) on_connected(c, now);
+      else if (c->state == HANDSHAKE) on_handshake(c, now);
       else on_readable(c, buffer);
     }
   }
@@ -252,7 +268,7 @@ static int usage(const char *program) {
   fprintf(stderr,
           "usage: %s --port N [--streams 512] [--tokens 100] (--seconds S | --rounds R) [--warmup-seconds 0] [--ramp-seconds 0]\n"
           "  [--deadline-seconds warmup+seconds+30] [--extra-events 2] [--path /v1/chat/completions] [--model mock]\n"
-          "  [--mss BYTES] [--stall]   (--stall: stop reading behind the first event and hold the connection)\n",
+          "  [--mss BYTES] [--tls] [--stall]   (--stall: stop reading behind the first event and hold the connection)\n",
           program);
   return 2;
 }
@@ -262,7 +278,7 @@ int main(int argc, char **argv) {
                                           {"seconds", 1, 0, 's'},      {"rounds", 1, 0, 'r'},           {"warmup-seconds", 1, 0, 'w'},
                                           {"ramp-seconds", 1, 0, 'u'}, {"deadline-seconds", 1, 0, 'd'}, {"extra-events", 1, 0, 'x'},
                                           {"path", 1, 0, 'a'},         {"model", 1, 0, 'm'},            {"mss", 1, 0, 'g'},
-                                          {"stall", 0, 0, 'l'},        {0}};
+                                          {"stall", 0, 0, 'l'},        {"tls", 0, 0, 'e'},             {0}};
   for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
     switch (o) {
       case 'p': opt.port = atoi(optarg); break;
@@ -278,6 +294,7 @@ int main(int argc, char **argv) {
       case 'm': opt.model = optarg; break;
       case 'g': opt.mss = atoi(optarg); break;
       case 'l': opt.stall = 1; break;
+      case 'e': opt.tls = 1; break;
       default: return usage(argv[0]);
     }
   }
@@ -292,6 +309,7 @@ int main(int argc, char **argv) {
                          "POST %s HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s",
                          opt.path, opt.port, body_len, body);
   if (body_len >= (int)sizeof body || request_len >= (int)sizeof request) return usage(argv[0]);
+  if (opt.tls && !tls_start()) return fputs("TLS is not compiled in\n", stderr), 2;
   ep = epoll_create1(0);
   struct conn *conns = calloc(opt.streams, sizeof *conns);
   for (int i = 0; i < opt.streams; i++) conns[i].fd = -1, conns[i].rounds_left = opt.rounds;

@@ -17,7 +17,10 @@ import { ratioLines, ratios, summaryTable } from "./report.ts";
 import { type ArmSummary, FOREIGN_CORES, summarise, warnings } from "./summary.ts";
 
 const FLAGS = {
-  arms: { default: "all", help: "which arms, as floor,nginx,haproxy,tokenplane,tokenplane-lanes4" },
+  arms: {
+    default: "all",
+    help: "which arms: all (those without TLS), tls, or a list as nginx,tokenplane,nginx-tls",
+  },
   streams: { default: 512, help: "concurrent streams" },
   tokens: { default: 100, help: "tokens per stream" },
   "step-ms": {

@@ -72,13 +72,15 @@ async function measureRunning(
   let begin: Sample | null = null;
   let end: Sample | null = null;
   let memory: Memory = { rss: 0, peak: 0 };
-  const { metricsPort } = running;
+  const { isTls: tls = false, metricsPort } = running;
+  const client = (tls ? context.native?.tlsClient : context.native?.client) ?? null;
   const readDelay = () => metricsPort === undefined ? Promise.resolve(null) : readLoopDelay(metricsPort);
   let loopDelay: Promise<LoopDelay | null> = Promise.resolve(null);
   const { warmRequests = 0, ...measured } = window;
   if (warmRequests > 0) {
     await runLoad({
-      client: context.native?.client ?? null,
+      client,
+      tls,
       port: running.port,
       streams: WARM_STREAMS,
       tokens: WARM_TOKENS,
@@ -89,7 +91,8 @@ async function measureRunning(
   }
   const load = await runLoad({
     ...measured,
-    client: context.native?.client ?? null,
+    client,
+    tls,
     port: running.port,
     streams: context.streams,
     tokens: context.tokens,

@@ -23,6 +23,8 @@ export interface LoadOptions {
   readonly stall?: boolean;
   /** Largest TCP segment, so that loopback buffers like a real network (C client only). */
   readonly mss?: number;
+  /** By TLS; the client must have it (C client only). */
+  readonly tls?: boolean;
   readonly cores?: string | null;
   readonly openFiles?: number;
   /** Called at the two ends of the measured window. */
@@ -82,7 +84,7 @@ export function loadCommand(options: LoadOptions): string[] {
     ["mss", options.mss],
   ];
   const given = flags.flatMap(([name, value]) => value === undefined ? [] : [`--${name}`, String(value)]);
-  return [...program, ...given, ...(options.stall ? ["--stall"] : [])];
+  return [...program, ...given, ...(options.stall ? ["--stall"] : []), ...(options.tls ? ["--tls"] : [])];
 }
 
 /** Runs the client to its end. Throws when it reports no result. */

@@ -162,9 +162,12 @@ export async function acceptsConnections(port: number): Promise<boolean> {
 }
 
 /** Whether a GET answers 200. */
-export async function answersOk(url: string): Promise<boolean> {
+export async function answersOk(url: string, client?: Deno.HttpClient): Promise<boolean> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(1_000) });
+    const response = await fetch(url, {
+      signal: AbortSignal.timeout(1_000),
+      ...(client === undefined ? {} : { client }),
+    });
     await response.body?.cancel();
     return response.ok;
   } catch {

@@ -81,6 +81,9 @@ Deno.test("ratios compare each tokenplane arm with what ran, and say which bar h
     true,
   ]]);
   assertEquals(ratios([arm("floor", 4), arm("nginx", 10)]), []);
+  // Those with TLS among themselves.
+  const tls = ratios([arm("floor", 4), arm("nginx", 5), arm("nginx-tls", 16), arm("tokenplane-tls", 12)]);
+  assertEquals(tls.map(({ value, bar }) => [value, bar]), [[0.75, 1], [22, 22], [20, 21]]);
 });
 
 Deno.test("parseLoopDelay takes the worst shard, and null from a page without the metric", () => {

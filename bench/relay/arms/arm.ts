@@ -31,6 +31,8 @@ export interface RunningArm {
   readonly relay: readonly ManagedProcess[];
   /** Where it serves `/metrics`, when it does. */
   readonly metricsPort?: number;
+  /** Whether the client has to speak TLS. */
+  readonly isTls?: boolean;
   /** The processes that only make tokens. */
   readonly producers: readonly ManagedProcess[];
 }

@@ -2,17 +2,35 @@
 
 import { proxyArm, type ProxyPorts } from "./proxy.ts";
 import type { ArmContext } from "./arm.ts";
+import { CERT_FILE, KEY_FILE } from "./tls_files.ts";
 
 /** One worker process; each piece of the upstream's body goes to the client as it comes. */
 export const nginxArm = proxyArm({
   name: "nginx",
   program: "nginx",
-  configure: nginxConfig,
-  argv: (program, config, context) => [program, "-p", context.scratch, "-c", config, "-e", "stderr"],
+  configure: (ports, context) => nginxConfig(ports, context, false),
+  argv: nginxCommand,
 });
 
+/** The same behind TLS towards the client. */
+export const nginxTlsArm = proxyArm({
+  name: "nginx-tls",
+  program: "nginx",
+  isTls: true,
+  configure: (ports, context) => nginxConfig(ports, context, true),
+  argv: nginxCommand,
+});
+
+function nginxCommand(program: string, config: string, context: ArmContext): string[] {
+  return [program, "-p", context.scratch, "-c", config, "-e", "stderr"];
+}
+
 /** The configuration file. */
-export function nginxConfig(ports: ProxyPorts, context: ArmContext): string {
+export function nginxConfig(ports: ProxyPorts, context: ArmContext, isTls: boolean): string {
+  const { scratch } = context;
+  const tls = isTls
+    ? `ssl_certificate ${scratch}/${CERT_FILE}; ssl_certificate_key ${scratch}/${KEY_FILE}; ssl_protocols TLSv1.2 TLSv1.3;`
+    : "";
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
     .map((kind) => `  ${kind}_temp_path ${context.scratch};`).join("\n");
   return `daemon off;
@@ -30,7 +48,8 @@ ${temporary}
     keepalive_requests 1000000;
   }
   server {
-    listen 127.0.0.1:${ports.listen} backlog=4096;
+    listen 127.0.0.1:${ports.listen}${isTls ? " ssl" : ""} backlog=4096;
+    ${tls}
     location / {
       proxy_pass http://source;
       proxy_http_version 1.1;
