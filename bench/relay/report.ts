@@ -74,8 +74,12 @@ export function ratios(summaries: readonly ArmSummary[]): Ratio[] {
     const nginx = byName.get(isTls ? "nginx-tls" : "nginx");
     const floor = isTls ? undefined : byName.get("floor");
     if (nginx !== undefined) {
-      const bars = isTls ? [1] as const : [0.7, 0.55] as const;
-      add(`CPU per token, ${ours.arm} / ${nginx.arm}`, ours.cpuUsPerToken / nginx.cpuUsPerToken, ...bars);
+      add(
+        `CPU per token, ${ours.arm} / ${nginx.arm}`,
+        ours.cpuUsPerToken / nginx.cpuUsPerToken,
+        isTls ? 1 : 0.7,
+        isTls ? undefined : 0.55,
+      );
     }
     if (floor !== undefined) {
       add(`CPU per token, ${ours.arm} / floor`, ours.cpuUsPerToken / floor.cpuUsPerToken, 1.7, 1.35);
