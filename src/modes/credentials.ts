@@ -12,6 +12,7 @@ import {
   checkCertificate,
   validityFault,
 } from "../frontend/tls/certificate.ts";
+import { proveHandshake } from "../frontend/tls/handshake_proof.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Collectors } from "../observe/metrics.ts";
 import { type FileContent, FileWatch, readContent } from "./file_watch.ts";
@@ -118,19 +119,19 @@ export class Credentials {
   async #watch(
     paths: readonly string[],
     clock: Clock,
-    take: (contents: readonly FileContent[]) => void,
+    take: (contents: readonly FileContent[]) => Promise<void> | void,
   ): Promise<void> {
     const contents = await Promise.all(paths.map(readContent));
     try {
-      take(contents);
+      await take(contents);
     } catch (caught) {
       this.close();
       throw caught;
     }
     this.#watches.push(
-      new FileWatch(paths, contents, clock, (changed) => {
+      new FileWatch(paths, contents, clock, async (changed) => {
         try {
-          take(changed);
+          await take(changed);
         } catch (caught) {
           this.#log.error("reload_failed", {
             error: toTokenplaneError(caught),
@@ -141,20 +142,22 @@ export class Credentials {
     );
   }
 
-  #takeCertificate([cert, key]: readonly FileContent[]): void {
+  async #takeCertificate([cert, key]: readonly FileContent[]): Promise<void> {
     const names = {
       cert: `--tls-cert "${this.#settings.tlsCert}"`,
       key: `--tls-key "${this.#settings.tlsKey}"`,
     };
     const pair = { cert: textOf(cert!, names.cert), key: textOf(key!, names.key) };
-    this.#facts = checkCertificate(pair, names);
+    const facts = checkCertificate(pair, names);
+    await proveHandshake(pair, names.cert);
+    this.#facts = facts;
     this.#certificate = pair;
     if (!this.#isLoaded) return;
     this.#warnOfTime();
     this.#log.info("tls_certificate_reloaded", {
-      fingerprint: this.#facts.fingerprint,
-      chain: this.#facts.chain,
-      not_after: new Date(this.#facts.notAfter).toISOString(),
+      fingerprint: facts.fingerprint,
+      chain: facts.chain,
+      not_after: new Date(facts.notAfter).toISOString(),
     });
     this.#host?.onCertificate(pair);
   }

@@ -19,6 +19,9 @@ export type FileContent = { readonly text: string } | { readonly fault: string }
 /** Reads one file. */
 export type ReadContent = (path: string) => Promise<FileContent>;
 
+/** Takes what has changed; nothing is read again until it has. Must not reject. */
+export type OnChange = (contents: readonly FileContent[]) => Promise<void> | void;
+
 /** Reads a text file of at most 1 MiB, whatever it is that the path leads to. Never rejects. */
 export async function readContent(path: string): Promise<FileContent> {
   try {
@@ -47,7 +50,7 @@ export class FileWatch {
   readonly #paths: readonly string[];
   readonly #clock: Clock;
   readonly #read: ReadContent;
-  readonly #onChange: (contents: readonly FileContent[]) => void;
+  readonly #onChange: OnChange;
   /** Digests: what is in the files is not kept. */
   #told: string;
   #seen: string;
@@ -59,7 +62,7 @@ export class FileWatch {
     paths: readonly string[],
     contents: readonly FileContent[],
     clock: Clock,
-    onChange: (contents: readonly FileContent[]) => void,
+    onChange: OnChange,
     read: ReadContent = readContent,
   ) {
     this.#paths = paths;
@@ -87,7 +90,7 @@ export class FileWatch {
     const digest = digestOf(contents);
     if (digest === this.#seen && digest !== this.#told) {
       this.#told = digest;
-      this.#onChange(contents);
+      await this.#onChange(contents);
     }
     this.#seen = digest;
     this.#arm();

@@ -1,9 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { delay } from "@std/async";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:tls";
 import { type LoadResult, runLoad } from "../../bench/support/load_client.ts";
 import { buildNative } from "../../bench/support/native.ts";
 import { ManagedProcess, waitUntilReady } from "../../bench/support/managed_process.ts";
 import { freePort } from "../../bench/support/tools.ts";
+import { selfSigned } from "../support/certificates.ts";
+import { optionalTest } from "../support/optional.ts";
 
 const native = await buildNative();
 /** Without a C compiler there is nothing to test here. */
@@ -105,6 +109,39 @@ Deno.test({
     }
   },
 });
+
+optionalTest(
+  "openssl/ssl.h (libssl-dev)",
+  (native?.tlsClient ?? null) !== null,
+  "sse_client reads the same streams over TLS",
+  async () => {
+    const { cert, key } = await selfSigned();
+    const answer = response("data: a\n\nda", "ta: b\n\n", "data: [DONE]\n\n");
+    const server = createServer({ cert, key }, (socket) => {
+      socket.on("error", () => {});
+      socket.on("data", () => {
+        // In two records: what came together is still one read.
+        socket.write(answer.slice(0, 120));
+        socket.write(answer.slice(120));
+      });
+    });
+    const port = await new Promise<number>((resolve) => {
+      server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port));
+    });
+    const load = {
+      client: native!.tlsClient,
+      tls: true,
+      port,
+      streams: 4,
+      tokens: 2,
+      rounds: 3,
+      deadlineSeconds: 20,
+    };
+    const result = await runLoad(load);
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+    assertEquals([result.errors_total, result.first_error, result.tokens], [0, "", 4 * 2 * 3]);
+  },
+);
 
 Deno.test({
   name: "sse_source answers keep-alive requests with the tokens they ask for",

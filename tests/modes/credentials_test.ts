@@ -85,7 +85,7 @@ class Mount implements AsyncDisposable {
 const [first, second] = [await selfSigned({ name: "first" }), await selfSigned({ name: "second" })];
 const files = ({ cert, key }: CertificatePair) => ({ "tls.crt": cert, "tls.key": key });
 
-const BAD_PAIRS: readonly [name: string, files: Record<string, string>, message: RegExp][] = [
+const BAD_PAIRS: [name: string, files: Record<string, string>, message: RegExp][] = [
   [
     "no certificate file",
     { "tls.key": first.key },
@@ -130,6 +130,31 @@ const BAD_PAIRS: readonly [name: string, files: Record<string, string>, message:
     /--tls-key "[^"]+": it does not belong to --tls-cert "[^"]+"$/,
   ],
 ];
+/** A pair of a kind that the TLS library takes without a word and then fails each handshake by: Ed448. */
+const UNFIT_PAIR = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBeTCB+qADAgECAhRDfAW4vMd0sZcenLn8KdwToJWenDAFBgMrZXEwDDEKMAgG
+A1UEAwwBdTAgFw0yNjEyMDcxMjE2MzBaGA8yMTI2MTExMzEyMTYzMFowDDEKMAgG
+A1UEAwwBdTBDMAUGAytlcQM6AEkWot441p6QnKD5kD1LciQkSOg9yzpksjcMbcoc
+iVvoLt2ZPnaFORRAh1Po3oO0Ab0IMdgQuqR7gKNTMFEwHQYDVR0OBBYEFHZb5qcl
+mkif4U+hM2cM+pI95o07MB8GA1UdIwQYMBaAFHZb5qclmkif4U+hM2cM+pI95o07
+MA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VxA3MAPHtkZ8A1++kuF5pAQYBvodZrgCUH
+ojNdAp9Z83Ob4NU2bnW7dts0+aykbr/xcxFbTgacQqZyncWA2cNdXeIbAREDRpKE
+hhbLCd3xVwZ7T13IZhLzk0lH5r/PY2RZHBwkCzpTUEnHJjqCkQi3lwYBezsA
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MEcCAQAwBQYDK2VxBDsEOez7CqkISiGw7LybuqBg0bLrcLn6IEibvL24et389K+K
+Boqvg0uzmiDjd+s9WbEKgykimXGvHS/wVA==
+-----END PRIVATE KEY-----
+`,
+};
+BAD_PAIRS.push([
+  "a key that serves no handshake",
+  files(UNFIT_PAIR),
+  /--tls-cert "[^"]+": no handshake succeeds by it: /,
+]);
+
 for (const [name, bad, message] of BAD_PAIRS) {
   Deno.test(`Credentials refuse to start with ${name}, and go on with what they have`, async () => {
     await using mount = await Mount.make();

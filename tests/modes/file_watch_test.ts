@@ -19,7 +19,9 @@ class Folder {
       paths,
       paths.map((path) => this.read(path)),
       this.clock,
-      (contents) => this.told.push(contents.map((one) => "text" in one ? one.text : one.fault).join("|")),
+      (contents) => {
+        this.told.push(contents.map((one) => "text" in one ? one.text : one.fault).join("|"));
+      },
       (path) => Promise.resolve(this.read(path)),
     );
     return this;
